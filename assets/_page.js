@@ -1,5 +1,5 @@
 /* What all files of the page share: its state and small helpers. Loads first, for the underscore sorts before letters.
-   The server decides what is allowed; the browser shows a stroke at once and takes the server's answer when it comes. */
+   The server decides what is allowed; the browser shows an edit at once and takes the server's answer when it comes. */
 (() => {
   "use strict";
 
@@ -88,13 +88,12 @@
   /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
-    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
-    return window.dash_clientside.no_update;
   }
 
   /** @param {Shown} shown */
   function expected(shown) {
+    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     window.hetero.expectGraph(shown);
     return shown;
   }
@@ -112,7 +111,7 @@
     window.heteroFirstPage = undefined;
     placed = true;
     place.props.children = first.page;
-    window.hetero.expectGraph(first.page);
+    expected(first.page);
   }
 
   /**

@@ -77,7 +77,6 @@
     legend();
     if (page.view && page.cy) editor.colour(page.cy, page.view);
     if (window.heteroMap) window.heteroMap.draw();
-    return window.dash_clientside.no_update;
   }
 
   editor.provide({ lookOf, legend });

@@ -24,7 +24,7 @@
 
   function unpinSelection() {
     const ops = editor.selectedOps();
-    if (ops.length) editor.stroke({ do: "unpin", ops });
+    if (ops.length) editor.edit({ do: "unpin", ops });
     else editor.say("Select something first.");
   }
 
@@ -67,12 +67,12 @@
       menu: "ground",
     },
     { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
-    { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.stroke({ do: "undo" }), menu: "ground" },
+    { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.edit({ do: "undo" }), menu: "ground" },
     {
       id: "redo",
       words: "Redo",
       keys: ["Ctrl+Shift+Z", "Ctrl+Y"],
-      run: () => editor.stroke({ do: "redo" }),
+      run: () => editor.edit({ do: "redo" }),
       menu: "ground",
     },
     ...growCommands(),
@@ -151,7 +151,7 @@
       menu: "ground",
     },
     { id: "map-toggle", words: "Map of the whole model", keys: ["M"], run: () => editor.toggleMap(), menu: "ground" },
-    { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.stroke({ do: "reset" }), menu: "ground" },
+    { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.edit({ do: "reset" }), menu: "ground" },
     {
       id: "find-field",
       words: "Find; or filter: op == Conv and flops > 1e8",
@@ -197,11 +197,11 @@
     { id: "help-open", words: "Keyboard and words", keys: ["?", "H"], run: () => editor.toggleHelp() },
     { id: "end-tool", words: "End the tool, clear the selection", keys: ["Escape"], shown: "Esc", run: endTool, hidden: true },
     { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
-    { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes("panes-request"), hidden: true },
+    { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes(), hidden: true },
     {
       id: "panes-attach",
       words: "HTML report of the ticked layouts",
-      run: () => editor.openPanes("comparison-request"),
+      run: () => editor.downloadComparison(),
       hidden: true,
     },
   ];

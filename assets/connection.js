@@ -8,7 +8,7 @@
 
   let trouble = "",
     reached = true;
-  /* Why the server could not store the last strokes. */
+  /* Why the server could not store the last edits. */
   let unstored = "";
 
   /** @param {number} count */
@@ -17,7 +17,7 @@
   function show() {
     const banner = editor.byId("connection");
     if (!banner) return;
-    const waiting = editor.waitingStrokes(),
+    const waiting = editor.waitingEdits(),
       text = trouble || (waiting && unstored);
     banner.hidden = !text;
     if (!text) return;
@@ -42,20 +42,20 @@
   function resume() {
     editor.resend();
     if (page.cy) editor.reportSelection();
-    editor.set("bench-stream", { data: { opened: Date.now() } });
+    editor.followRun();
   }
 
-  /** @param {Messages.Standing} standing */
-  function heard(standing) {
+  /** @param {Messages.Status} status */
+  function heard(status) {
     const before = trouble,
       wasReached = reached;
     reached = true;
-    trouble = standing.problem;
-    editor.showWork(standing.working);
+    trouble = status.problem;
+    editor.showWork(status.working);
     if (trouble) return;
     if (!wasReached) resume();
     else if (before) editor.resend();
-    if (!editor.waitingStrokes() && standing.version > page.view.version) editor.stroke({ do: "show" });
+    if (!editor.waitingEdits() && status.version > page.view.version) editor.edit({ do: "show" });
   }
 
   /** @param {number} status */
@@ -67,13 +67,11 @@
   async function ask() {
     if (!page.view || !editor.byId("editor")) return;
     try {
-      const address = `/_standing?document=${encodeURIComponent(page.view.document)}`;
-      const response = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-      if (response.ok) heard(await response.json());
-      else trouble = refused(response.status);
-    } catch (_error) {
-      reached = false;
-      trouble = "No connection to the server: is it still running?";
+      heard(await editor.ask("status", null, { signal: AbortSignal.timeout(PATIENCE) }));
+    } catch (error) {
+      const { status } = /** @type {{ status?: number }} */ (error);
+      reached = status !== undefined;
+      trouble = status ? refused(status) : "No connection to the server: is it still running?";
     }
     show();
   }
@@ -94,7 +92,7 @@
     if (!document.hidden) ask();
   });
   window.addEventListener("beforeunload", (event) => {
-    if (editor.waitingStrokes() && (trouble || unstored)) event.preventDefault();
+    if (editor.waitingEdits() && (trouble || unstored)) event.preventDefault();
   });
 
   editor.provide({ showUnstored, reachable: () => reached });

@@ -76,7 +76,7 @@
 
   /** @param {Controls.SelectProps} props */
   function Select(props) {
-    const { id, value, data, placeholder, disabled, changes = 0, setProps } = props;
+    const { id, value, data, placeholder, disabled, setProps } = props;
     return labelled(
       props,
       h(
@@ -87,8 +87,7 @@
           value: value ?? "",
           disabled,
           /** @param {Event} event */
-          onChange: (event) =>
-            setProps({ value: /** @type {HTMLSelectElement} */ (event.target).value || null, changes: changes + 1 }),
+          onChange: (event) => setProps({ value: /** @type {HTMLSelectElement} */ (event.target).value || null }),
         },
         placeholder !== undefined && h("option", { value: "" }, placeholder),
         options(data),
@@ -124,7 +123,7 @@
     /** @param {string} raw */
     function send(raw) {
       const next = type === "number" && raw !== "" ? Number(raw) : raw;
-      if (next !== (value ?? "")) setProps({ value: next, changes: (props.changes || 0) + 1 });
+      if (next !== (value ?? "")) setProps({ value: next });
     }
 
     /** A number outside its limits becomes the nearest one inside. */
@@ -190,7 +189,7 @@
   function Several(props) {
     const { id, data, placeholder, search } = props;
     /** @param {string[]} next */
-    const setValue = (next) => props.setProps({ value: next, changes: (props.changes || 0) + 1 });
+    const setValue = (next) => props.setProps({ value: next });
     const value = props.value || [],
       known = choices(data);
     const [text, setText] = useState(""),

@@ -4,7 +4,7 @@
 
   const { Fragment, createElement: h, useEffect, useRef, useState } = React;
 
-  /* What is not needed for the first stroke waits for the graph. */
+  /* What is not needed for the first edit waits for the graph. */
   let graphShown = false;
   /** @type {(() => void)[]} */
   const waiting = [];

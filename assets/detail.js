@@ -4,14 +4,38 @@
 
   const page = editor.page;
 
+  /* Requests follow each other: each begins with what the one before has drawn. */
+  let before = Promise.resolve(),
+    knownOf = /** @type {HTMLElement | null} */ (null);
+  /** What the server was last asked to draw. @type {Messages.DetailShown | null} */
+  let known = null;
+
+  const shown = () => (knownOf === page.editor && known) || page.detail;
+
   /** @type {Hetero["askDetail"]} */
   function askDetail(what) {
-    page.sequence += 1;
-    if (what.do !== "reveal") page.shown = { blocks: [], before: null };
-    if (what.do === "level" || what.do === "restore")
+    if (what && what.do !== "reveal") page.shown = { blocks: [], before: null };
+    if (what?.do === "level" || what?.do === "restore")
       page.fitNext = true; // another picture altogether
     else editor.hold();
-    editor.set("detail-request", { data: { ...what, sequence: page.sequence } });
+    before = before.then(() => change(what)).catch(editor.complain);
+  }
+
+  /** @param {DrawingChange | null} what */
+  async function change(what) {
+    const { document } = page.view,
+      now = shown();
+    if (!now) return;
+    const { detail, elements, selection } = await editor.ask("drawing", { detail: now, change: what }, { document });
+    if (page.view.document !== document) return;
+    known = detail;
+    knownOf = page.editor;
+    if (elements) {
+      editor.set("detail", { data: detail });
+      editor.set("graph", { elements });
+      if (now.mode !== detail.mode) editor.set("detail-mode", { value: detail.mode });
+    }
+    if (selection) editor.set("selection", { data: selection });
   }
 
   /* Goes to an op in closed blocks. Those that were opened for the last one close: stepping through a model would open all. */
@@ -29,13 +53,11 @@
   }
 
   /**
-   * @param {string} mode
-   * @param {Messages.Detail} detail
+   * @param {Messages.DetailShown["mode"]} mode
+   * @param {Messages.DetailShown} detail
    */
   function detailMode(mode, detail) {
-    if (!detail || mode === detail.mode) return window.dash_clientside.no_update;
-    page.sequence += 1;
-    return { do: "mode", mode: mode, sequence: page.sequence };
+    if (detail && mode !== shown()?.mode) askDetail({ do: "mode", mode });
   }
 
   /** @param {CyNode[]} nodes */

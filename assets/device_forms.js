@@ -1,30 +1,40 @@
-/* The Devices tab: every finished field is a stroke, so that two that follow each other are both done, in order. */
+/* The Devices tab: every finished field is an edit, so that two that follow each other are both done, in order. */
 ((editor) => {
   "use strict";
 
+  /** The field that was sent last: back at its value in the table, it takes back what was said about it. */
+  let last = "";
+
   /**
-   * @param {(number | null)[]} changes how often a person changed each field; none for a field that was drawn anew
+   * A field that a person changed is an edit; one that is drawn anew shows what the table has.
    * @param {(string | string[] | null)[]} values
    * @param {{ index: number, field: string }[]} fields
+   * @param {Record<string, unknown>[]} table what the fields of each device showed when they were drawn
    */
-  function deviceFieldChanged(changes, values, fields) {
+  function deviceFieldChanged(values, fields, table) {
     const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
-    fields.forEach((id, i) => {
-      const device = editor.page.view?.devices[id.index];
-      if (!changes[i] || !device || !told.some((each) => isOf(each, id))) return;
-      editor.stroke({ do: "device-field", name: device.name, device: id.index, field: id.field, value: values[i] ?? null });
+    fields.forEach(({ index, field }, i) => {
+      const device = editor.page.view?.devices[index],
+        key = `${index} ${field}`;
+      if (!device || !told.some((each) => isOf(each, index, field))) return;
+      if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
+      last = key;
+      editor.edit({ do: "device-field", name: device.name, device: index, field, value: values[i] ?? null });
     });
-    return window.dash_clientside.no_update;
   }
 
   /**
-   * @param {string} property as Dash names it, `{"field":"memory",...}.changes`
-   * @param {{ index: number, field: string }} id
+   * @param {string} property as Dash names it, `{"field":"memory",...}.value`
+   * @param {number} index
+   * @param {string} field
    */
-  function isOf(property, id) {
-    const { index, field } = JSON.parse(property.slice(0, property.lastIndexOf(".")));
-    return index === id.index && field === id.field;
+  function isOf(property, index, field) {
+    const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
+    return id.index === index && id.field === field;
   }
+
+  /** @param {unknown} value */
+  const text = (value) => JSON.stringify(value === "" || value === undefined ? null : value);
 
   const showLast = () => editor.byId("device-forms")?.lastElementChild?.scrollIntoView({ block: "nearest" });
 
@@ -32,7 +42,7 @@
   function deviceAdded(text) {
     if (text) {
       const by = editor.page.view?.policy === "priority" ? " By priority it takes only what no device above it takes." : "";
-      editor.stroke({
+      editor.edit({
         do: "add-device",
         text,
         message: { text: `${text} is the last device of the table now; ↑ raises it.${by}`, bad: false },
@@ -40,7 +50,6 @@
       setTimeout(() => editor.set("device-add", { value: null }), 0);
       setTimeout(showLast, 600); // its form is there then
     }
-    return window.dash_clientside.no_update;
   }
 
   editor.callbacks({ deviceFieldChanged, deviceAdded });

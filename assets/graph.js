@@ -183,9 +183,6 @@
   /** The plan whose looks the elements of a new page have. @type {Messages.View | null} */
   let dressed = null;
 
-  /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
-  let early = null;
-
   /* The plan of a new page is on its graph from the beginning: by the time Dash comes to the page's callbacks, Cytoscape would have
      worked out all styles and drawn the graph without it. */
   /** @type {Hetero["expectGraph"]} */
@@ -207,21 +204,18 @@
     const watch = new MutationObserver(() => {
       // a class: `body:has(#editor)` would have all that is drawn looked at again whenever anything comes into the page
       if (editor.byId("editor")) editor.byId("preview")?.classList.add("over");
-      const cy = liveGraph();
-      if (!cy || cy === page.cy) return;
+      const now = graph ? liveGraph() : editor.byId("editor");
+      if (!now || now === (graph ? page.cy : page.editor)) return;
       watch.disconnect();
       apply(view);
-      early = view;
+      if (graph) redrawn(graph.elements, partOf(shown, "detail")?.data);
+      editor.showRibbon(partOf(shown, "ribbon")?.data);
     });
     watch.observe(document.body, { childList: true, subtree: true });
   }
 
-  /** @param {Messages.View} view */
+  /** @type {Hetero["apply"]} */
   function apply(view) {
-    if (!view) return window.dash_clientside.no_update;
-    const same = early?.document === view.document && early.version === view.version && liveGraph() === page.cy;
-    early = null;
-    if (same) return view.version;
     page.view = view;
     const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
@@ -260,19 +254,18 @@
     editor.all("[data-step-of]").forEach((note) => {
       note.hidden = note.dataset.stepOf === view.step;
     });
-    setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
+    setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
     editor.showMode();
-    return view.version;
   }
 
   /* What comes into the panels, once they are there: Dash does not show what it was told of parts that were not yet drawn. */
   function panelsShown() {
     if (page.view) editor.drawRules(page.view.rules);
-    editor.set("bench-stream", { data: { opened: Date.now() } }); // a benchmark that runs or was run
+    editor.followRun(); // one that runs, or was run
   }
 
   /* Once what is drawn now has been painted. */
@@ -281,8 +274,8 @@
 
   /* New elements came from the server: colour them, and keep the place. */
   /**
-   * @param {Messages.Element[]} elements
-   * @param {Messages.Detail} detail
+   * @param {GraphElement[]} elements
+   * @param {Messages.DetailShown} detail
    */
   function redrawn(elements, detail) {
     const before = page.detail;
@@ -317,12 +310,11 @@
         editor.arrive(op);
       }
     });
-    return window.dash_clientside.no_update;
   }
 
   /* Once the graph has taken over new elements: its component does so a little after they came. */
   /**
-   * @param {Messages.Element[]} elements
+   * @param {GraphElement[]} elements
    * @param {(cy: Cy) => void} then
    * @param {number} [tries]
    */
@@ -415,7 +407,7 @@
     move({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y } });
   }
 
-  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
   /* The graph of a new page has its style already; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme
@@ -427,5 +419,5 @@
     return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;
   }
 
-  editor.callbacks({ apply, redrawn, restyle, inFlight: (mode) => mode !== "throughput" });
+  editor.callbacks({ redrawn, restyle });
 })(window.hetero);

@@ -3,8 +3,7 @@
   "use strict";
 
   const page = editor.page;
-  let timer = 0,
-    wanted = 0;
+  let timer = 0;
 
   /** @type {Hetero["hoverOver"]} */
   function hoverOver(target) {
@@ -15,10 +14,11 @@
     const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
     const pairs = isEdge ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
     if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
-    timer = setTimeout(() => {
-      wanted += 1;
-      page.hovered = { number: wanted, target: target };
-      editor.set("hover-request", { data: { ops: ops, pairs: pairs, number: wanted } });
+    timer = window.setTimeout(async () => {
+      const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
+      page.hovered = target;
+      const { content } = await editor.ask(`hover?${asked}`);
+      if (page.hovered === target) show(content);
     }, 320);
   }
 
@@ -38,23 +38,20 @@
   }
 
   /* The answer came: beside what it is about, within the canvas. */
-  /** @param {unknown[] | null} children */
-  function hoverShow(children) {
+  /** @param {unknown} content */
+  function show(content) {
     const box = editor.byId("hover"),
-      hovered = page.hovered;
-    if (!box || !hovered || !children?.length) {
-      if (box) box.hidden = true;
-      return window.dash_clientside.no_update;
-    }
+      target = page.hovered;
+    if (!box || !target || !content) return;
+    editor.set("hover", { children: content });
     box.hidden = false;
-    const at = hovered.target.isEdge() ? hovered.target.renderedMidpoint() : hovered.target.renderedPosition();
-    const wide = hovered.target.isEdge() ? 10 : hovered.target.renderedWidth() / 2 + 10;
     setTimeout(() => {
+      const at = target.isEdge() ? target.renderedMidpoint() : target.renderedPosition();
+      const wide = target.isEdge() ? 10 : target.renderedWidth() / 2 + 10;
       const left = at.x + wide + box.offsetWidth < page.cy.width() ? at.x + wide : at.x - wide - box.offsetWidth;
       box.style.left = `${Math.max(8, left)}px`;
       box.style.top = `${Math.min(Math.max(8, at.y - 20), Math.max(8, page.cy.height() - box.offsetHeight - 8))}px`;
     }, 0);
-    return window.dash_clientside.no_update;
   }
 
   document.addEventListener("pointerout", (event) => {
@@ -62,5 +59,4 @@
   });
 
   editor.provide({ hoverOver, hoverMoved, hoverOut });
-  editor.callbacks({ hoverShow });
 })(window.hetero);

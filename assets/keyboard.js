@@ -56,11 +56,11 @@
     brush: (name) => editor.setBrush(name),
     region: (name) => editor.setRegion(name),
     grow: (how) => editor.grow(/** @type {Messages.Grow["how"]} */ (how)),
-    raiseDevice: (name) => editor.stroke({ do: "raise-device", name }),
-    lowerDevice: (name) => editor.stroke({ do: "lower-device", name }),
-    forgetProfile: (name) => editor.stroke({ do: "forget-profile", name }),
-    putBackProfile: (name) => editor.stroke({ do: "put-back-profile", name }),
-    removeDevice: (name) => editor.stroke({ do: "remove-device", name }),
+    raiseDevice: (name) => editor.edit({ do: "raise-device", name }),
+    lowerDevice: (name) => editor.edit({ do: "lower-device", name }),
+    forgetProfile: (name) => editor.edit({ do: "forget-profile", name }),
+    putBackProfile: (name) => editor.edit({ do: "put-back-profile", name }),
+    removeDevice: (name) => editor.edit({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {
       editor.paint(numbers(ops), Number(button.dataset.device), true);
@@ -72,7 +72,7 @@
     },
     fallback: (what, button) => editor.fallback(what, button.dataset.value || ""),
     goto: (id) => editor.goTo(id),
-    unpinOp: (ops) => editor.stroke({ do: "unpin", ops: numbers(ops) }),
+    unpinOp: (ops) => editor.edit({ do: "unpin", ops: numbers(ops) }),
     allOn: (device) => editor.selectDevice(Number(device)),
     ops: (text) => editor.set("selection", { data: { ops: editor.opsIn(text), select: true, count: true, reveal: true } }),
     part: (part) => editor.showPart(Number(part)),
@@ -80,21 +80,20 @@
     ruleOps: (_value, button) => editor.ruleOps(button),
     copy: (text) => editor.copy(text),
     picture: (form) => editor.picture(form),
-    label: (label) => editor.stroke({ do: "label", ops: editor.selectedOps(), label }),
+    label: (label) => editor.edit({ do: "label", ops: editor.selectedOps(), label }),
     pane: (_name, button) => editor.tickPane(button),
     panesMode: (mode) => editor.setPanesMode(mode),
     panesOnly: (_value, button) => editor.onlyDifferences(button),
     panesStep: (step) => editor.nextDifference(Number(step)),
     panesFit: () => editor.fitPanes(),
     panesClose: () => editor.closePanes(),
-    layoutUse: (name) => editor.stroke({ do: "use-layout", name }),
+    layoutUse: (name) => editor.edit({ do: "use-layout", name }),
     layoutRemove: (name) => {
-      editor.page.sequence += 1;
-      editor.set("layout-remove", { data: { names: [name], sequence: editor.page.sequence } });
+      editor.edit({ do: "remove-layout", name }, () => editor.byId("compare-start")?.click());
     },
-    layoutShow: (name) => editor.stroke({ do: "show-layout", name }),
-    adopt: (name) => editor.stroke({ do: "adopt", name }),
-    step: (step) => editor.stroke({ do: "step", step: Number(step) }),
+    layoutShow: (name) => editor.edit({ do: "show-layout", name }),
+    adopt: (name) => editor.edit({ do: "adopt", name }),
+    step: (step) => editor.edit({ do: "step", step: Number(step) }),
     command: (id) => editor.commandOf(id)?.run?.(),
   };
 

@@ -57,20 +57,13 @@
   }
 
   /** @type {Hetero["askScene"]} */
-  function askScene() {
-    page.sequence += 1;
-    editor.set("map-request", { data: page.sequence });
-  }
-
-  /** @param {Messages.MapData | null} data */
-  function mapArrived(data) {
-    if (!data) return window.dash_clientside.no_update;
+  async function askScene() {
+    const data = await editor.ask("map");
     page.sceneOf = page.view.document;
     page.scene = new editor.Scene(data);
     editor.one("#map-note").textContent = "";
     if (!editor.one("#map-box").hidden) showScene();
     editor.panesReady();
-    return window.dash_clientside.no_update;
   }
 
   /* Where the ops that the canvas shows lie on the map. */
@@ -100,5 +93,4 @@
   }
 
   editor.provide({ toggleMap, askScene });
-  editor.callbacks({ mapArrived });
 })(window.hetero);

@@ -27,7 +27,6 @@
   editor.callbacks({
     noticeArrived: () => {
       setTimeout(noticed, 0);
-      return window.dash_clientside.no_update;
     },
   });
 })(window.hetero);

@@ -17,16 +17,22 @@
 
   const box = () => editor.one("#panes");
 
-  /* The layouts whose boxes are ticked in the table of the comparison. */
-  /** @param {string} store */
-  function openPanes(store) {
-    const names = editor.all('[data-pane][aria-checked="true"]').map((b) => b.dataset.pane);
-    if (names.length < 2 || names.length > 4) {
-      editor.say("Tick two to four layouts in the table first.");
-      return;
-    }
-    page.sequence += 1;
-    editor.set(store, { data: { names: names, sequence: page.sequence } });
+  /* The layouts whose boxes are ticked in the table of the comparison, as a query; "" where they are not two to four. */
+  function tickedNames() {
+    const names = editor.all('[data-pane][aria-checked="true"]').map((b) => b.dataset.pane ?? "");
+    if (names.length >= 2 && names.length <= 4) return `${new URLSearchParams(names.map((name) => ["name", name]))}`;
+    editor.say("Tick two to four layouts in the table first.");
+    return "";
+  }
+
+  function openPanes() {
+    const names = tickedNames();
+    if (names) editor.ask(`panes?${names}`).then(panesArrived, editor.complain);
+  }
+
+  function downloadComparison() {
+    const names = tickedNames();
+    if (names) editor.download(`comparison?${names}`).catch(editor.complain);
   }
 
   /** @type {Set<string>} */
@@ -48,12 +54,10 @@
         button.setAttribute("aria-checked", String(ticked.has(button.dataset.pane ?? "")));
       });
     }, 0);
-    return window.dash_clientside.no_update;
   }
 
-  /** @param {Messages.Panes | null} data */
+  /** @param {Messages.Panes} data */
   function panesArrived(data) {
-    if (!data) return window.dash_clientside.no_update;
     panes.data = {
       ...data,
       layouts: data.layouts.map((l) => ({
@@ -66,7 +70,6 @@
     box().hidden = false;
     if (page.sceneOf === page.view.document) panesReady();
     else editor.askScene();
-    return window.dash_clientside.no_update;
   }
 
   /** @type {Hetero["panesReady"]} */
@@ -275,6 +278,7 @@
 
   editor.provide({
     openPanes,
+    downloadComparison,
     closePanes,
     tickPane,
     panesReady,
@@ -284,6 +288,6 @@
     nextDifference,
     fitPanes,
   });
-  editor.callbacks({ panesArrived, comparisonArrived });
+  editor.callbacks({ comparisonArrived });
   window.heteroPanes = panes;
 })(window.hetero);

@@ -182,13 +182,12 @@
     );
   }
 
-  /** @param {Messages.Ribbon | null} data */
-  function ribbonArrived(data) {
+  /** @type {Hetero["showRibbon"]} */
+  function showRibbon(data) {
     ribbon = data;
     describe();
     draw();
     watch();
-    return window.dash_clientside.no_update;
   }
 
   /** @param {MouseEvent} event */
@@ -228,9 +227,8 @@
   function ribbonBy(what) {
     by = what || by;
     draw();
-    return window.dash_clientside.no_update;
   }
 
-  editor.provide({ stepChange, drawRibbon: draw });
-  editor.callbacks({ ribbonArrived, ribbonBy });
+  editor.provide({ stepChange, showRibbon, drawRibbon: draw });
+  editor.callbacks({ ribbonBy });
 })(window.hetero);

@@ -210,7 +210,7 @@
       });
     });
     drawn = ""; // whatever the server makes of it is drawn
-    editor.stroke({ do: "rules", rules: rules });
+    editor.edit({ do: "rules", rules: rules });
   }
 
   /**
@@ -243,7 +243,7 @@
   /** @type {Hetero["ruleOps"]} */
   const ruleOps = (pressed) => {
     const row = ruleOf(pressed);
-    if (row) editor.stroke({ do: "rule-ops", rule: lines().indexOf(row) });
+    if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
   };
 
   /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
@@ -268,5 +268,31 @@
     }
   });
 
+  /**
+   * A file that a person chose: what it says becomes an edit, which can be undone.
+   * @param {"rules" | "affinities"} what
+   * @param {string} id of the field
+   * @param {string | null} contents
+   * @param {string} name
+   */
+  async function bring(what, id, contents, name) {
+    if (!contents) return;
+    editor.set(id, { contents: null }); // the same file can be chosen again
+    const bytes = Uint8Array.from(atob(contents.split(",")[1] ?? ""), (letter) => letter.charCodeAt(0));
+    try {
+      const address = `/d/${page.view.document}/imports?what=${what}&name=${encodeURIComponent(name || what)}`;
+      const { edit } = await (await editor.request(address, { method: "POST", body: bytes })).json();
+      editor.edit(edit);
+    } catch (error) {
+      editor.complain(error);
+    }
+  }
+
   editor.provide({ drawRules, rulesButton, ruleOps });
+  editor.callbacks({
+    rulesFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
+      bring("rules", "rules-file", contents, name),
+    importFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
+      bring("affinities", "import-file", contents, name),
+  });
 })(window.hetero);

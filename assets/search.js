@@ -4,7 +4,8 @@
 
   const page = editor.page,
     WAIT = 120,
-    MOST_COMMANDS = 5;
+    MOST_COMMANDS = 5,
+    MOST_LETTERS = 500;
   let timer = 0,
     number = 0,
     chosen = -1;
@@ -34,7 +35,11 @@
       close();
       return;
     }
-    timer = setTimeout(() => editor.set("search-request", { data: { text, number } }), WAIT);
+    const asked = number;
+    timer = window.setTimeout(async () => {
+      const data = await editor.ask(`search?text=${encodeURIComponent(text.slice(0, MOST_LETTERS))}`);
+      if (asked === number) arrived(data);
+    }, WAIT);
   }
 
   /** @param {string} text */
@@ -81,13 +86,12 @@
     ];
   }
 
-  /** @param {Messages.SearchResults | null} data */
-  function searchArrived(data) {
+  /** @param {Messages.SearchResults} data */
+  function arrived(data) {
     const element = box(),
       list = editor.byId("search-list"),
       note = editor.byId("search-note");
-    if (!data || data.number !== number || !element || !list || !note || document.activeElement !== field())
-      return window.dash_clientside.no_update;
+    if (!element || !list || !note || document.activeElement !== field()) return;
     found = data;
     rows = allRows(data);
     chosen = -1;
@@ -99,7 +103,6 @@
     const act = waiting;
     waiting = null;
     if (act) act(editor.opsIn(data.ops));
-    return window.dash_clientside.no_update;
   }
 
   /* Does something with all ops that the text finds, now or when they are there. */
@@ -229,5 +232,4 @@
   });
 
   editor.provide({ searchKey });
-  editor.callbacks({ searchArrived });
 })(window.hetero);

@@ -34,6 +34,17 @@
     return ops;
   }
 
+  /** @type {Hetero["rangesOf"]} */
+  function rangesOf(ops) {
+    /** @type {string[]} */
+    const ranges = [];
+    ops.forEach((op, i) => {
+      if (i && op === ops[i - 1] + 1) ranges[ranges.length - 1] = `${ranges[ranges.length - 1].split("-")[0]}-${op}`;
+      else ranges.push(String(op));
+    });
+    return ranges.join(",");
+  }
+
   /* The node that shows an op: its own, or the block that it is in. */
   /** @param {number} op */
   function nodeOf(op) {
@@ -135,7 +146,7 @@
 
   /** @param {Messages.Selection | null} selection */
   function select(selection) {
-    if (!selection) return window.dash_clientside.no_update;
+    if (!selection) return;
     const ops = selection.ops || [];
     editor.showLink(ops);
     setTimeout(editor.drawRibbon, 0);
@@ -157,7 +168,6 @@
       setTimeout(() => bringWanted(40), 250);
     }
     showRow(ops);
-    return ops.length;
   }
 
   /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
@@ -246,9 +256,8 @@
   /** @param {{ rowId: string } | null} cell */
   function subgraphsRow(cell) {
     const row = clicked("subgraphs", cell);
-    if (!row) return window.dash_clientside.no_update;
+    if (!row) return;
     showPart(Number(row.id));
-    return row.id;
   }
 
   /* Selects a subgraph, brings it into view and dims the rest. */
@@ -265,17 +274,16 @@
   /** @param {{ rowId: string } | null} cell */
   function transfersRow(cell) {
     const row = clicked("transfers", cell);
-    if (!row) return window.dash_clientside.no_update;
+    if (!row) return;
     const source = nodeOf(row.source_op),
       targets = nodesOf(row.target_ops);
     if (page.detail?.mode === "blocks" && source.hasClass("group")) {
       bringOp(row.source_op); // a closed block would hide both ends
-      return row.tensor;
+      return;
     }
     const edges = source.edgesTo(targets);
     edges.addClass("mark");
     highlight(source.union(targets).union(edges), edges);
-    return row.tensor;
   }
 
   /**
@@ -347,7 +355,7 @@
     if (!page.cy || !text.trim()) return;
     editor.set("notice", { children: null });
     if (/[<>]|==|!=/.test(text)) {
-      editor.stroke({ do: "filter", text: text });
+      editor.edit({ do: "filter", text: text });
       return;
     }
     if (page.detail && page.detail.mode !== "ops") {
@@ -377,6 +385,7 @@
     showPart,
     opId,
     opsIn,
+    rangesOf,
     opsOf,
     nodesOf,
     selectedOps,

@@ -181,7 +181,7 @@
     if (goal && goal.name !== moved) {
       const names = before.filter((name) => name !== moved);
       names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
-      if (names.join("\n") !== before.join("\n")) editor.stroke({ do: "order", names: names });
+      if (names.join("\n") !== before.join("\n")) editor.edit({ do: "order", names: names });
     }
     dragged = goal = null;
   });
@@ -224,7 +224,6 @@
       const box = editor.byId(id);
       if (children && box) box.scrollIntoView({ block: "nearest" });
     }, 50);
-    return window.dash_clientside.no_update;
   }
 
   editor.provide({ labelFields, remember, recall, restorePanels, openLink, showLink, copy, copyLink, togglePanel });

@@ -33,7 +33,7 @@
       request.open("PUT", address);
       request.upload.addEventListener("progress", (event) => progress(event.loaded));
       request.addEventListener("load", () => {
-        if (request.status === 200) resolve();
+        if (request.status < 300) resolve();
         else reject(new Error(reason(request.responseText)));
       });
       request.addEventListener("error", () => reject(new Error("the connection to the server was lost")));
@@ -44,7 +44,7 @@
   /** @param {string} text */
   function reason(text) {
     try {
-      return JSON.parse(text).error;
+      return JSON.parse(text).detail;
     } catch (_error) {
       return text || "the server refused it";
     }
@@ -59,16 +59,13 @@
     zone()?.classList.add("active");
     try {
       for (const part of parts) {
-        const address = `/_upload?upload=${upload}&name=${encodeURIComponent(part.name)}`;
+        const address = `/models/${upload}?name=${encodeURIComponent(part.name)}`;
         await put(address, part.file, (sent) => say(`Uploading ${size(before + sent)} of ${size(total)} …`));
         before += part.file.size;
       }
       say("Checking …");
-      const answer = await fetch(`/_upload?upload=${upload}`, { method: "POST" });
-      const text = await answer.text();
-      if (!answer.ok) throw new Error(reason(text));
+      const { path } = await (await editor.request(`/models/${upload}`, { method: "POST" })).json();
       say("");
-      const { path } = JSON.parse(text);
       if (zone()) editor.set("uploaded", { data: path });
       else {
         sessionStorage.setItem(PENDING, path); // the start page asks for devices and sizes

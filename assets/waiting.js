@@ -1,5 +1,5 @@
 /* A bar at the top of the page while the server has been working on something for more than half a second:
-   strokes, other sizes, comparisons, exports, tables, blocks; where it solves plans, with words and a way out. Jobs have
+   edits, other sizes, comparisons, exports, tables, blocks; where it solves plans, with words and a way out. Jobs have
    bars of their own, with their share done. */
 ((editor) => {
   "use strict";
@@ -25,17 +25,17 @@
 
   let open = 0,
     timer = 0;
-  /** @type {Messages.Working | null} */
+  /** @type {Messages.Progress | null} */
   let work = null; // what the server said last
 
   cancel.addEventListener("click", () => {
     cancel.disabled = true;
-    editor.set("cancel-change", { data: Date.now() });
+    editor.ask("cancel", {}).catch(editor.complain);
   });
 
   function inWords() {
-    if (work) return `${work.words}${work.total ? ` (${work.done + 1} of ${work.total})` : ""} …`;
-    return editor.waitingStrokes() > 0 && editor.reachable() ? "Solving the placement …" : "";
+    if (work) return `${work.label}${work.total ? ` (${work.done + 1} of ${work.total})` : ""} …`;
+    return editor.waitingEdits() > 0 && editor.reachable() ? "Solving the placement …" : "";
   }
 
   function show() {
@@ -43,7 +43,7 @@
     bar.hidden = false;
     solving.hidden = !text;
     what.textContent = text;
-    cancel.hidden = Boolean(work && !work.canEnd);
+    cancel.hidden = Boolean(work && !work.cancellable);
     words.textContent = text || "Working …";
   }
 
@@ -74,11 +74,12 @@
     work = null;
   }
 
-  /* Dash says nowhere that it waits for an answer, so its requests are counted here, and those for pages. */
+  /* Dash says nowhere that it waits for an answer, so its requests are counted here, and others that may take long. */
+  const LONG = /_dash-update-component|\/_page\?|\/(edits|drawing|panes|comparison|imports|calibrate)(\?|$)/;
   const ask = window.fetch;
   window.fetch = (input, options) => {
     const answer = ask(input, options);
-    if (!/_dash-update-component|\/_page\?/.test(String(input instanceof Request ? input.url : input))) return answer;
+    if (!LONG.test(String(input instanceof Request ? input.url : input))) return answer;
     begin();
     answer.then(end, end);
     return answer;

@@ -55,7 +55,7 @@ def play(page: Page, server: Server, rounds: int, seed: int) -> tuple[int, list[
         page.wait_for_timeout(rng.uniform(0, 300))
         page.evaluate("clearInterval(window.painter)")
         server.start()
-        page.wait_for_function("window.hetero.waitingStrokes() === 0", timeout=60_000)
+        page.wait_for_function("window.hetero.waitingEdits() === 0", timeout=60_000)
         expect(page.locator("#connection")).to_be_hidden()
         made = page.evaluate("window.painted")
         steps, integrity = labels(server.workspace / "workspace.db")

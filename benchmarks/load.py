@@ -1,9 +1,9 @@
 """Many pages at once, and many benchmarks in a row: does the server stay quick, small and tidy?
 
-    python benchmarks/load.py strokes --pages 20 --seconds 600
+    python benchmarks/load.py edits --pages 20 --seconds 600
     python benchmarks/load.py benchmarks --count 100
 
-`strokes`: as many scripted pages as asked for each edit a plan of their own, a stroke a second, with the requests that
+`edits`: as many scripted pages as asked for each edit a plan of their own, an edit a second, with the requests that
 the page's scripts send. Prints the time from a stroke to its figures (median, 95 %), errors, and the server's memory.
 `benchmarks`: one benchmark after the other in one server's worker. Prints the worker's memory, and the threads, open
 files and temporary folders that stay behind. Both end the server with SIGTERM and print how long that took.
@@ -52,24 +52,16 @@ def post(url: str, path: str, body: Any) -> Any:
 
 
 class ScriptedPage(threading.Thread):
-    """A page without a browser: sends strokes as `assets/strokes.js` does."""
+    """A page without a browser: sends edits as `assets/edits.js` does."""
 
-    def __init__(
-        self, url: str, document: str, ops: list[int], seconds: float, callback: dict[str, Any]
-    ) -> None:
+    def __init__(self, url: str, document: str, ops: list[int], seconds: float) -> None:
         super().__init__(daemon=True)
-        self.url, self.document, self.ops, self.seconds, self.callback = (
-            url,
-            document,
-            ops,
-            seconds,
-            callback,
-        )
+        self.url, self.document, self.ops, self.seconds = url, document, ops, seconds
         self.times: list[float] = []
         self.faults: list[str] = []
 
     def run(self) -> None:
-        """A stroke a second; what went wrong is in ``faults``."""
+        """An edit a second; what went wrong is in ``faults``."""
         rng, page, version = random.Random(self.document), f"load{self.document}", 0
         time.sleep(rng.random())
         end, sequence = time.monotonic() + self.seconds, 0
@@ -81,35 +73,20 @@ class ScriptedPage(threading.Thread):
                 if sequence % 7 == 0
                 else {"do": "paint", "ops": ops, "device": rng.randrange(2), "force": True}
             )
-            message = {"page": page, "seen": version, "strokes": [{**what, "sequence": sequence}]}
+            message = {"page": page, "seen": version, "edits": [{**what, "sequence": sequence}]}
             try:
                 answer = self.send(message)
-                if answer["confirmed"]["data"]["sequence"] != sequence:
+                if answer["sequence"] != sequence:
                     self.faults.append("not confirmed")
-                version = answer["view"]["data"]["version"]
+                version = answer["view"]["version"]
             except (OSError, KeyError, ValueError) as error:
                 self.faults.append(f"{type(error).__name__}: {error}")
             self.times.append(time.monotonic() - begun)
             time.sleep(max(0.0, 1 - self.times[-1]))
 
     def send(self, message: dict[str, Any]) -> Any:
-        """The answer to strokes."""
-        output = self.callback["output"]
-        outputs = [
-            dict(zip(("id", "property"), each.rsplit(".", 1), strict=True))
-            for each in output.strip(".").split("...")
-        ]
-        return post(
-            self.url,
-            "/_dash-update-component",
-            {
-                "output": output,
-                "outputs": outputs,
-                "changedPropIds": ["strokes.data"],
-                "inputs": [{"id": "strokes", "property": "data", "value": message}],
-                "state": [{"id": "doc", "property": "data", "value": self.document}],
-            },
-        )["response"]
+        """The answer to edits."""
+        return post(self.url, f"/d/{self.document}/edits", message)
 
 
 def wait_ended(family: list[psutil.Process], seconds: float = 10) -> None:
@@ -126,8 +103,8 @@ def wait_ended(family: list[psutil.Process], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-def strokes(pages: int, seconds: float) -> None:
-    """Prints the times of strokes of many pages."""
+def edits(pages: int, seconds: float) -> None:
+    """Prints the times of edits of many pages."""
     from pages import Server
 
     folder = Path(tempfile.mkdtemp())
@@ -143,15 +120,11 @@ def strokes(pages: int, seconds: float) -> None:
     server = Server(folder / "workspace", str(MODEL))
     server.start()
     assert server.process is not None
-    with urllib.request.urlopen(server.url + "/_dash-dependencies") as answer:
-        callback = next(
-            c for c in json.load(answer) if any(i["id"] == "strokes" for i in c["inputs"])
-        )
     process = psutil.Process(server.process.pid)
-    threads = [ScriptedPage(server.url, document, ops, seconds, callback) for document in documents]
+    threads = [ScriptedPage(server.url, document, ops, seconds) for document in documents]
     for thread in threads:
         thread.send(
-            {"page": "first", "seen": 0, "strokes": [{"do": "show", "sequence": 1}]}
+            {"page": "first", "seen": 0, "edits": [{"do": "show", "sequence": 1}]}
         )  # the document is loaded
     begun = time.monotonic()
     for thread in threads:
@@ -169,7 +142,7 @@ def strokes(pages: int, seconds: float) -> None:
     times = np.concatenate([thread.times for thread in threads])
     faults = [fault for thread in threads for fault in thread.faults]
     print(
-        f"{pages} pages, {len(times)} strokes: median {np.median(times) * 1e3:.0f} ms, "
+        f"{pages} pages, {len(times)} edits: median {np.median(times) * 1e3:.0f} ms, "
         f"95 % {np.quantile(times, 0.95) * 1e3:.0f} ms, slowest {times.max() * 1e3:.0f} ms, {len(faults)} errors; "
         f"server {process.memory_info().rss / MB:.0f} MB"
     )
@@ -214,13 +187,13 @@ def benchmarks(count: int) -> None:
 def main() -> None:
     """Runs one of the two."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["strokes", "benchmarks"])
+    parser.add_argument("what", choices=["edits", "benchmarks"])
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--count", type=int, default=100)
     args = parser.parse_args()
-    if args.what == "strokes":
-        strokes(args.pages, args.seconds)
+    if args.what == "edits":
+        edits(args.pages, args.seconds)
     else:
         benchmarks(args.count)
 

@@ -54,10 +54,10 @@ SLOW: frozenset[str] = frozenset(
         "test_faults.py::test_damaged_files_are_messages_on_the_command_line",
         "test_faults.py::test_finished_jobs_leave_no_thread",
         "test_one_definition.py",
-        "web/test_callback_gate.py",
+        "web/test_routes.py",
         "web/test_security.py::test_the_page_opens_with_the_printed_address_only",
         "web/test_shutdown.py",
-        "web/test_strokes.py",
+        "web/test_edits.py",
         "web/test_uploads.py",
         "workspace/test_database.py::test_threads_of_one_server_do_not_tell_each_other_to_wait",
     }
@@ -78,7 +78,7 @@ FULL: frozenset[str] = frozenset(
         "packaging/test_wheel.py",
         "runtimes/test_adding_a_runtime.py",
         "runtimes/test_webgpu.py",
-        "web/test_callback_gate.py",
+        "web/test_routes.py",
         "web/test_early_end.py",
         "web/test_shutdown.py",
     }

@@ -23,7 +23,6 @@ declare namespace Controls {
   }
 
   interface SelectProps extends Common {
-    changes?: number;
     value?: string | null;
     data: Item[];
     label?: string;
@@ -36,7 +35,6 @@ declare namespace Controls {
   }
 
   interface FieldProps extends Common {
-    changes?: number;
     value?: string | number | null;
     type?: "text" | "number";
     label?: string;
@@ -71,7 +69,6 @@ declare namespace Controls {
   }
 
   interface SeveralProps extends Common {
-    changes?: number;
     value?: string[];
     data: Item[];
     label?: string;

@@ -74,7 +74,7 @@ interface PageState {
   sequence: number;
   colourMode: string;
   scheme: string | null;
-  detail: Messages.Detail | null | undefined;
+  detail: Messages.DetailShown | null | undefined;
   /** The ops that a command chose; null when a person clicked. */
   chosen: number[] | null;
   selected: number[];
@@ -101,7 +101,7 @@ interface PageState {
   back: Place | null | undefined;
   editor: HTMLElement | null;
   messageUntil: number;
-  hovered: { number: number; target: CyNode | import("cytoscape").EdgeSingular } | null;
+  hovered: CyNode | import("cytoscape").EdgeSingular | null;
   hoverPlace: string;
   /** Missing until the map or a comparison asked for it. */
   scene: Scene;
@@ -220,6 +220,47 @@ type RuleRow = Record<string, string> & { count?: number };
 /** The panels whose sizes can be changed. */
 type PanelName = "tools" | "inspector" | "dock";
 
+type Edit = Messages.Edits["edits"][number];
+type DrawingChange = NonNullable<Messages.DrawingRequest["change"]>;
+type GraphElement = NonNullable<Messages.Drawing["elements"]>[number];
+
+/** An edit that the server has not confirmed. */
+interface Waiting {
+  edit: Edit & { sequence: number };
+  then?: () => void;
+}
+
+/** The edits of one document that the server has not confirmed. */
+interface EditQueue {
+  waiting: Waiting[];
+  /** The request that is on its way. */
+  sending: AbortController | null;
+  retryAfter: number;
+  retry: number;
+  /** The version of the plan that the page showed last. */
+  seen: number;
+}
+
+interface AskOptions {
+  document?: string;
+  signal?: AbortSignal;
+}
+
+/** Requests about a document: its own, unless another is named. */
+interface Ask {
+  (what: "edits", body: Messages.Edits, options?: AskOptions): Promise<Messages.EditsAnswer>;
+  (what: "drawing", body: Messages.DrawingRequest, options?: AskOptions): Promise<Messages.Drawing>;
+  (what: "ribbon"): Promise<Messages.Ribbon>;
+  (what: "map"): Promise<Messages.MapData>;
+  (what: "status", body: null, options?: AskOptions): Promise<Messages.Status>;
+  (what: `hover?${string}`): Promise<Messages.Hover>;
+  (what: `search?${string}`): Promise<Messages.SearchResults>;
+  (what: `panes?${string}`): Promise<Messages.Panes>;
+  (what: "runs", body: Messages.RunRequest): Promise<Messages.Run>;
+  (what: "runs/calibrate", body: object): Promise<Messages.Calibrated>;
+  (what: "runs/cancel" | "cancel", body: object): Promise<null>;
+}
+
 interface Hetero {
   page: PageState;
   Scene: new (data: Messages.MapData) => Scene;
@@ -257,17 +298,32 @@ interface Hetero {
   openContextMenu(event: CyEvent | null): void;
   closeContextMenu(): boolean;
 
-  stroke(what: Messages.Stroke): void;
-  /** How many strokes of this document the server has not confirmed. */
-  waitingStrokes(): number;
+  /** A request to any address of the server; an answer that is an error is one here, with `status`. */
+  request(address: string, options?: RequestInit): Promise<Response>;
+  ask: Ask;
+  /** Fetches a file of the document for the person to keep. */
+  download(what: string): Promise<void>;
+  /** One of the page's own components, as Dash takes it. */
+  component(type: string, props: object): unknown;
+  /** Says over the graph what went wrong. */
+  complain(error: unknown): void;
+  /** Does an edit; `then` is called once the server has done it. */
+  edit(what: Edit, then?: () => void): void;
+  /** How many edits of this document the server has not confirmed. */
+  waitingEdits(): number;
   resend(): void;
-  /** Forgets the strokes that wait. */
+  /** Forgets the edits that wait. */
   dropWaiting(): void;
+  /** The plan, or what its figures go by, is another one. */
+  planChanged(): void;
+  apply(view: Messages.View): void;
+  /** Follows the benchmark of this document, if there is one. */
+  followRun(): void;
   /** Whether the server answered the last question. */
   reachable(): boolean;
-  /** Says why strokes wait; "" when they do not. */
+  /** Says why edits wait; "" when they do not. */
   showUnstored(problem: string): void;
-  showWork(now: Messages.Working | null): void;
+  showWork(now: Messages.Progress | null): void;
   painting(): boolean;
   device(): number | null;
   paint(ops: number[], target: number | null, force?: boolean): void;
@@ -281,7 +337,8 @@ interface Hetero {
   setRegion(name: string): void;
   showMode(): void;
 
-  askDetail(what: Messages.DetailRequest): void;
+  /** Changes what is drawn; null draws the same again. */
+  askDetail(what: DrawingChange | null): void;
   reveal(op: number): void;
   keepOpen(): void;
   openTapped(node: CyNode): void;
@@ -294,7 +351,7 @@ interface Hetero {
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View): void;
   /** The same on elements that Cytoscape has not seen. */
-  dress(elements: Messages.Element[], view: Messages.View): void;
+  dress(elements: GraphElement[], view: Messages.View): void;
   hold(): void;
   centre(): { x: number; y: number };
   zoom(factor: number): void;
@@ -311,7 +368,8 @@ interface Hetero {
 
   toggleMap(): void;
   askScene(): void;
-  openPanes(store: string): void;
+  openPanes(): void;
+  downloadComparison(): void;
   closePanes(): boolean;
   tickPane(button: HTMLElement): void;
   panesReady(): void;
@@ -339,8 +397,11 @@ interface Hetero {
 
   /** Ops that are written as ranges: "3-5 9". */
   opsIn(text: string): number[];
+  /** Ops as ranges of a query: "3-5,9". */
+  rangesOf(ops: number[]): string;
   /** Goes to the next (1) or previous (-1) change of device in the order of a run. */
   stepChange(step: number): void;
+  showRibbon(data: Messages.Ribbon): void;
   drawRibbon(): void;
   /** Lets some ops stand out, or none in particular. */
   emphasise(ops: number[] | null): void;
@@ -387,7 +448,7 @@ interface Shown {
 
 /** How a document was looked at, kept for the session of the browser. */
 interface Remembered {
-  detail?: Messages.Detail;
+  detail?: Messages.DetailShown;
   view?: Place;
   colour?: string;
 }
@@ -415,7 +476,7 @@ interface Window {
   dash_clientside: {
     no_update: unknown;
     set_props(id: string, props: Record<string, unknown>): void;
-    callback_context: { triggered: { prop_id: string }[] };
+    callback_context: { triggered: { prop_id: string; value?: unknown }[] };
     hetero: Record<string, unknown>;
   };
   dash_component_api: { stringifyId(id: Controls.Id): string };

@@ -34,12 +34,11 @@ from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.long_work import LongWork
+from editor.web.edit_queue import Pages
 from editor.web.open_request import OpenRequest
-from editor.web.stroke_order import Pages
+from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
-from editor.web.work import Work, Works
 from editor.workspace import plan_file
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -90,7 +89,8 @@ class AppState:
         self.benchmarks: dict[str, BenchmarkState] = {}
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
-        self.works = Works()
+        self.tasks = TaskRegistry()
+        self.status = StatusService(store, self.tasks)
         self.long_work = LongWork()
         self._roots: tuple[Path, ...] | None = None
         self.devices = ""
@@ -100,7 +100,7 @@ class AppState:
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
         self._starting = threading.Lock()
-        """Held while a measurement is submitted, which can take seconds; not ``_lock``, which strokes need."""
+        """Held while a measurement is submitted, which can take seconds; not ``_lock``, which edits need."""
         self._first: Future[Document] | None = None
         self._opening: set[Job] = set()
         self._shown = threading.Event()
@@ -283,7 +283,7 @@ class AppState:
         return resized
 
     def at_sizes(
-        self, document: Document, text: str, work: Work
+        self, document: Document, text: str, task: Task
     ) -> tuple[list[AtSizes], list[str]]:
         """The decisions of a document at several sizes, and the names of the dimensions.
 
@@ -298,9 +298,9 @@ class AppState:
             return graph, [answers[d.name] for d in document.devices]
 
         def progress(done: int, total: int, sizes: str) -> None:
-            work.step(done, total, f"Solving {sizes}")
+            task.step(done, total, f"Solving {sizes}")
 
-        return at_sizes(document.placement, wanted, load, progress, work.should_stop), names_of(
+        return at_sizes(document.placement, wanted, load, progress, task.should_stop), names_of(
             wanted
         )
 

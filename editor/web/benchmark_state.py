@@ -39,6 +39,8 @@ class BenchmarkState:
     """``benchmark``, ``profile`` or ``tune``"""
     kept: bool = False
     """It is in the document's list of benchmarks."""
+    problem: str = ""
+    """Why there is no result, or why it is not in the list."""
     layout: str = ""
     """What the plan is called: the last step of its history."""
     options: JobOptions = JobOptions()

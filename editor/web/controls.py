@@ -1,7 +1,6 @@
 """Fields, lists, tabs and menus as Dash components, of the browser's own elements; `assets/controls*.js` draw them.
 
-A library of components would be read and run before the first graph is shown; these take two kilobytes. What has a ``value``
-counts in ``changes`` how often a person changed it, which tells a change from a field that was drawn anew.
+A library of components would be read and run before the first graph is shown; these take two kilobytes.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class Select(_Control):
     _prop_names: ClassVar[list[str]] = [
         "id",
         "value",
-        "changes",
         "data",
         "label",
         "placeholder",
@@ -78,7 +76,6 @@ class Field(_Control):
     _prop_names: ClassVar[list[str]] = [
         "id",
         "value",
-        "changes",
         "type",
         "label",
         "placeholder",
@@ -110,7 +107,6 @@ class Several(_Control):
     _prop_names: ClassVar[list[str]] = [
         "id",
         "value",
-        "changes",
         "data",
         "label",
         "placeholder",

@@ -1,172 +1,212 @@
-"""Messages between the page and the server, and what the graph's elements carry.
+"""What the page's scripts and the server send each other: the truth behind `types/api.d.ts` and `docs/reference/openapi.json`.
 
-`types/messages.d.ts` declares the same for the scripts in `assets/`; a test compares the fields of both.
+What the server receives are pydantic models, which check it; what it sends are typed dictionaries, which cost nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
-# ---- strokes: what a person does to the plan ----
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict
+
+from editor.errors import EditorError
+from editor.kinds import Basis
+from editor.text import is_utf8
+from editor.web.drawing.cytoscape_types import Element
+
+R = TypeVar("R", bound=BaseModel)
+
+Whole = Annotated[int, Field(ge=0, lt=2**53)]
+"""A page has no larger whole numbers, and a database none above 2 ** 63."""
+Ops = list[Whole]
 
 
-class Message(TypedDict):
+def _check_unicode(text: str) -> str:
+    """Half a character cannot be stored or sent."""
+    if not is_utf8(text):
+        raise ValueError("the text is not valid Unicode")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_check_unicode)]
+RELOAD = "Reload the page."
+Component = dict[str, Any]
+"""A part of the page as Dash takes it: its namespace, type and props."""
+
+
+class _Received(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+
+# ---- edits: what a person does to the plan ----
+
+
+class Message(_Received):
     """A text over the graph."""
 
-    text: str
-    bad: bool
+    text: Text
+    bad: bool = False
 
 
-class _Stroke(TypedDict):
-    sequence: NotRequired[int]
-    """Numbers the strokes of one page, so that the server applies each once and in order."""
-    message: NotRequired[Message]
-    """Shown when the stroke is done, e.g. what an imported file came to."""
+class _Edit(_Received):
+    sequence: Whole = 0
+    """Numbers the edits of one page, so that the server applies each once and in order; 0 for the next one."""
+    message: Message | None = None
+    """Shown when the edit is done, e.g. what an imported file came to."""
 
 
-class Paint(_Stroke):
-    """Pins ops to a device; ``force`` also those that it cannot run."""
+class Paint(_Edit):
+    """Pins ops to a device; with ``force`` also those that it cannot run."""
 
     do: Literal["paint"]
-    ops: list[int]
-    device: int
-    force: bool
+    ops: Ops
+    device: Whole
+    force: bool = False
 
 
-class Unpin(_Stroke):
+class Unpin(_Edit):
     """Removes the pins of ops."""
 
     do: Literal["unpin"]
-    ops: list[int]
+    ops: Ops
 
 
-class Label(_Stroke):
+class PinToLabel(_Edit):
     """Pins ops to a kind of device, a unit or a codegen."""
 
     do: Literal["label"]
-    ops: list[int]
-    label: str
+    ops: Ops
+    label: Text
 
 
-class Region(_Stroke):
-    """Connected ops of one device. As for all ways to choose ops: painted, unpinned, or selected without a device."""
+class _Choice(_Edit):
+    """Chooses ops. They are painted with ``device``, with ``unpin`` unpinned, otherwise selected."""
+
+    ops: Ops
+    device: Whole | None = None
+    unpin: bool = False
+
+
+class Region(_Choice):
+    """Chooses the connected ops of one device."""
 
     do: Literal["region"]
-    ops: list[int]
-    device: int | None
-    unpin: bool
 
 
-class Between(_Stroke):
-    """Everything on paths from ``first`` to ``ops``."""
+class Between(_Choice):
+    """Chooses everything on paths from ``first`` to ``ops``."""
 
     do: Literal["between"]
-    first: list[int]
-    ops: list[int]
-    device: int | None
-    unpin: bool
+    first: Ops
 
 
-class Grow(_Stroke):
-    """What belongs to some ops; ``how`` as in `Document.expand_selection`."""
+class Grow(_Choice):
+    """Chooses what belongs to some ops; ``how`` as in `Document.expand_selection`."""
 
     do: Literal["grow"]
     how: Literal["type", "alike", "block", "subgraph", "upstream", "downstream", "neighbours"]
-    ops: list[int]
-    device: int | None
-    unpin: bool
 
 
-class Filter(_Stroke):
+class Filter(_Edit):
     """Selects the ops that an expression is true for."""
 
     do: Literal["filter"]
-    text: str
+    text: Text
 
 
-class RuleOps(_Stroke):
+class RuleOps(_Edit):
     """Selects the ops that a rule matches."""
 
     do: Literal["rule-ops"]
-    rule: int
+    rule: Whole
 
 
-class Automatic(_Stroke):
-    """Another policy, way to form subgraphs, source of costs or choice of codegens."""
+class Automatic(_Edit):
+    """Sets the policy, the rule for subgraphs, the source of costs and the choice of codegens."""
 
     do: Literal["automatic"]
-    policy: str
-    grouping: str
-    costs: str
-    codegen: str
+    policy: Text
+    grouping: Text
+    costs: Text
+    codegen: Text
 
 
-class MoveDevice(_Stroke):
-    """Moves a device one place up or down in the table, removes it, forgets its profile or puts the one before back."""
+class MoveDevice(_Edit):
+    """Moves a device one place up or down in the table, or removes it."""
 
-    do: Literal[
-        "raise-device", "lower-device", "remove-device", "forget-profile", "put-back-profile"
-    ]
-    name: str
+    do: Literal["raise-device", "lower-device", "remove-device"]
+    name: Text
 
 
-class AddDevice(_Stroke):
+class ChangeProfile(_Edit):
+    """Forgets the profile of a device, or puts the one before it back."""
+
+    do: Literal["forget-profile", "put-back-profile"]
+    name: Text
+
+
+class AddDevice(_Edit):
     """Adds a device at the end of the table; ``text`` as after `HETERO:`."""
 
     do: Literal["add-device"]
-    text: str
+    text: Text
 
 
-class DeviceField(_Stroke):
-    """Sets a field of the Devices tab; a text, a list of ops, or None where it is empty."""
+class DeviceField(_Edit):
+    """Sets a field of a device."""
 
     do: Literal["device-field"]
-    name: str
+    name: Text
     """Of the device when the page was last told."""
-    device: int
+    device: Whole
     """Its place in the table, where it has been renamed since."""
-    field: str
-    value: str | list[str] | None
+    field: Text
+    value: Text | list[Text] | None
+    """A text, a list of ops, or null where the field is empty."""
 
 
-class Order(_Stroke):
-    """Another order of the devices."""
+class ReorderDevices(_Edit):
+    """Puts the devices into another order."""
 
     do: Literal["order"]
-    names: list[str]
+    names: list[Text]
 
 
-class Rules(_Stroke):
+class Rules(_Edit):
     """Replaces all rules."""
 
     do: Literal["rules"]
     rules: list[dict[str, Any]]
 
 
-class Step(_Stroke):
+class GoToStep(_Edit):
     """Goes to a step of the history."""
 
     do: Literal["step"]
-    step: int
+    step: Whole
 
 
-class Layout(_Stroke):
-    """Makes a layout the plan, selects where it differs, or takes a candidate of a tuning."""
+class LayoutEdit(_Edit):
+    """Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning."""
 
-    do: Literal["use-layout", "show-layout", "adopt"]
-    name: str
+    do: Literal["use-layout", "show-layout", "remove-layout", "adopt"]
+    name: Text
 
 
-class Simple(_Stroke):
+class HistoryEdit(_Edit):
     """Removes all pins, walks in the history, or only shows the plan again."""
 
     do: Literal["reset", "undo", "redo", "show"]
 
 
-Stroke = (
+Edit = Annotated[
     Paint
     | Unpin
-    | Label
+    | PinToLabel
     | Region
     | Between
     | Grow
@@ -174,143 +214,113 @@ Stroke = (
     | RuleOps
     | Automatic
     | MoveDevice
+    | ChangeProfile
     | AddDevice
     | DeviceField
-    | Order
+    | ReorderDevices
     | Rules
-    | Step
-    | Layout
-    | Simple
-)
+    | GoToStep
+    | LayoutEdit
+    | HistoryEdit,
+    Field(discriminator="do"),
+]
 
 
-class Strokes(TypedDict):
-    """All strokes of a page that the server has not confirmed yet, oldest first.
+class Edits(_Received):
+    """The edits of a page that the server has not confirmed yet, oldest first.
 
-    A request that is lost or overtaken does no harm, because the next one repeats its strokes.
+    A request that is lost does no harm, because the next one repeats its edits.
     """
 
-    page: str
-    seen: int
+    page: Text
+    seen: Whole
     """Version of the plan that the page showed when it sent them."""
-    strokes: list[dict[str, Any]]
+    edits: list[Edit]
 
 
-class Confirmed(TypedDict):
-    """The last stroke of a page that was applied."""
-
-    page: str
-    sequence: int
-    problem: str
-    """Why the strokes after it are not stored yet; "" where all are."""
+# ---- the graph as it is drawn, the selection, search ----
 
 
-class Working(TypedDict):
-    """Long work: ``done`` of ``total`` steps, or of 0 where they are not counted."""
-
-    words: str
-    done: int
-    total: int
-    canEnd: bool
-
-
-class Standing(TypedDict):
-    """What a page asks for every second."""
-
-    version: int
-    problem: str
-    """Why the workspace cannot be used; "" where it can."""
-    working: Working | None
-
-
-# ---- how much is drawn ----
-
-
-class Detail(TypedDict):
+class Detail(_Received):
     """How much of the graph is drawn; ``open`` are numbers of open blocks."""
 
-    mode: str
-    open: list[int]
+    mode: Literal["ops", "blocks", "subgraphs"]
+    open: list[Whole] = []
 
 
-class _DetailRequest(TypedDict):
-    sequence: NotRequired[int]
-    """Makes every request another one: Dash does not send the same data twice."""
-
-
-class ModeRequest(_DetailRequest):
-    """Every op, blocks or subgraphs."""
+class DrawMode(_Received):
+    """Draws every op, blocks or subgraphs."""
 
     do: Literal["mode"]
-    mode: str
+    mode: Literal["ops", "blocks", "subgraphs"]
 
 
-class OpenBlocksRequest(_DetailRequest):
+class OpenBlocks(_Received):
     """Opens blocks."""
 
     do: Literal["open"]
-    units: list[int]
+    units: list[Whole]
 
 
-class CloseBlocksRequest(_DetailRequest):
+class CloseBlocks(_Received):
     """Closes an open block, or the innermost one around each op."""
 
     do: Literal["close"]
-    ops: list[int]
-    scope: NotRequired[int]
+    ops: Ops
+    scope: Whole | None = None
 
 
-class LevelRequest(_DetailRequest):
+class ChangeLevel(_Received):
     """Opens all blocks one level deeper, or closes all."""
 
     do: Literal["level"]
     deeper: bool
 
 
-class RestoreRequest(_DetailRequest):
-    """Back to what was drawn before the page was loaded again."""
+class Restore(_Received):
+    """Draws what was drawn before the page was loaded again."""
 
     do: Literal["restore"]
     detail: Detail
 
 
-class RevealRequest(_DetailRequest):
+class Reveal(_Received):
     """Opens the blocks around an op and selects it; ``close`` are blocks that were open for the op before."""
 
     do: Literal["reveal"]
-    op: int
-    close: list[int]
+    op: Whole
+    close: list[Whole] = []
 
 
-class FindRequest(_DetailRequest):
+class Find(_Received):
     """Goes to an op by name, type or tensor; ``skip`` matches come before it."""
 
     do: Literal["find"]
-    text: str
-    skip: int
+    text: Text
+    skip: Whole = 0
 
 
-DetailRequest = (
-    ModeRequest
-    | OpenBlocksRequest
-    | CloseBlocksRequest
-    | LevelRequest
-    | RestoreRequest
-    | RevealRequest
-    | FindRequest
-)
+DrawingChange = Annotated[
+    DrawMode | OpenBlocks | CloseBlocks | ChangeLevel | Restore | Reveal | Find,
+    Field(discriminator="do"),
+]
 
 
-# ---- selection, tooltip, comparison ----
+class DrawingRequest(_Received):
+    """What is drawn, and what to change of it; the server keeps neither."""
+
+    detail: Detail
+    change: DrawingChange | None = None
 
 
 class Selection(TypedDict):
-    """Ops that are selected. The server sends one with ``select`` so that the page selects them."""
+    """Ops that are selected."""
 
     ops: list[int]
     tensor: NotRequired[int]
     """A graph input or output, where no op is selected."""
     select: NotRequired[bool]
+    """Select them in the graph, too."""
     count: NotRequired[bool]
     """Say how many ops there are, even if it is one."""
     reveal: NotRequired[bool]
@@ -320,19 +330,25 @@ class Selection(TypedDict):
     """Nothing was found."""
 
 
-class HoverRequest(TypedDict):
-    """What the pointer rests on: the ops of a node, or [producer, consumer] pairs of an edge."""
+class DetailShown(TypedDict):
+    """How much of the graph is drawn."""
 
-    ops: list[int]
-    pairs: list[list[int]]
-    number: int
+    mode: Literal["ops", "blocks", "subgraphs"]
+    open: list[int]
 
 
-class SearchRequest(TypedDict):
-    """What stands in the search field."""
+class Drawing(TypedDict):
+    """What is drawn after a change; ``elements`` is null where they stay as they are."""
 
-    text: str
-    number: int
+    detail: DetailShown
+    elements: list[Element] | None
+    selection: Selection | None
+
+
+class Hover(TypedDict):
+    """The text of a tooltip."""
+
+    content: Component | None
 
 
 class SearchRow(TypedDict):
@@ -347,18 +363,10 @@ class SearchRow(TypedDict):
 class SearchResults(TypedDict):
     """Results for a text: the best ones, all ops as ranges, and what the text may become."""
 
-    number: int
     rows: list[SearchRow]
     ops: str
     completions: list[str]
     problem: str
-
-
-class LayoutNames(TypedDict):
-    """Layouts to draw side by side, to put into a report, or to forget."""
-
-    names: list[str]
-    sequence: int
 
 
 class Pane(TypedDict):
@@ -426,7 +434,7 @@ class Scale(TypedDict):
 
 
 class Scales(TypedDict):
-    """Of the colour modes that have one."""
+    """The scales of the colour modes that have one."""
 
     heat: Scale
     weight: Scale
@@ -497,3 +505,126 @@ class View(TypedDict):
     redo: bool
     change: int
     """The first op behind the first change of device, in the order of a run; -1 where there is none."""
+
+
+class Figures(TypedDict):
+    """The figures of the status bar."""
+
+    ops: int
+    subgraphs: int
+    boundaries: int
+    transfers: int
+    moved: int
+    unknown: int
+    pins: int
+    predicted: float | None
+    """Seconds of a run."""
+    basis: Basis | None
+    """Of the prediction; null where there is none."""
+
+
+class EditsAnswer(TypedDict):
+    """What a request of edits came to."""
+
+    view: View
+    figures: Figures
+    sequence: int
+    """The last edit of the page that was applied."""
+    selection: Selection | None
+    """Ops that the last edit chose."""
+    message: str
+    """What the last edit that has something to say says, or what others did; "" for nothing."""
+    panels: dict[str, Component | None]
+    """Parts of the page that say what was done, by their ids."""
+
+
+# ---- long work ----
+
+
+class Progress(TypedDict):
+    """Long work: ``done`` of ``total`` steps, or of 0 where they are not counted."""
+
+    label: str
+    done: int
+    total: int
+    cancellable: bool
+
+
+class Status(TypedDict):
+    """What a page asks for twice a second."""
+
+    version: int
+    problem: str
+    """Why the workspace cannot be used; "" where it can."""
+    working: Progress | None
+
+
+class RunRequest(_Received):
+    """A benchmark, a profile or a tuning to start."""
+
+    kind: Literal["benchmark", "profile", "tune"] = "benchmark"
+    seconds: float | str | None = None
+    """For the benchmark or the tuning in all, for the profile per device; 3 by default."""
+    mode: Literal["latency", "throughput"] = "latency"
+    requests: int | str | None = None
+    """In flight, for throughput; 4 by default."""
+    memory: bool = False
+    """Whether a benchmark then measures what the plan takes."""
+
+
+class Run(TypedDict):
+    """A run that was started."""
+
+    run: str
+
+
+class RunEvent(TypedDict):
+    """How far a run is: events of ``GET /d/{document}/runs/events``."""
+
+    run: str
+    kind: str
+    """``benchmark``, ``profile`` or ``tune``"""
+    done: bool
+    text: str
+    share: float
+    """Of its time, 0 to 1"""
+    samples: int
+    """How many samples there are."""
+
+
+class Calibrated(TypedDict):
+    """What a calibration did."""
+
+    text: str
+
+
+class Uploaded(TypedDict):
+    """Where the model of an upload is."""
+
+    path: str
+
+
+class Imported(TypedDict):
+    """The edit that does or shows what a file says; the page sends it, so that it is in order with its others."""
+
+    edit: dict[str, Any]
+
+
+def validated(kind: type[R], value: object, what: str) -> R:
+    """A value of the page as a model.
+
+    Raises:
+        EditorError: a field is missing, unknown or of another type.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise EditorError(
+            f"The page sent {what} that does not fit: {describe(error.errors())}. {RELOAD}"
+        ) from error
+
+
+def describe(errors: Sequence[Any]) -> str:
+    """The first fault of a request, e.g. "edits.0.paint.force: Field required"."""
+    place = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
+    return f"{place}: {errors[0]['msg']}" if place else str(errors[0]["msg"])

@@ -25,7 +25,8 @@ _PIECE = 4 << 10
 """Bytes that are parsed at once: by so much a head can exceed its limit before it is noticed."""
 _LINGER_SECONDS = 1.0
 """What a refused client still sends is thrown away for so long: closed at once, it could miss the answer."""
-_STREAMED = frozenset({"/_upload"})
+_STREAMED = "/models/"
+"""Files of uploads, whose size has a limit of its own."""
 
 
 class BodyLimit:
@@ -39,7 +40,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit = None if scope["path"] in _STREAMED else self.max_body
+        is_file = scope["method"] == "PUT" and scope["path"].startswith(_STREAMED)
+        limit = None if is_file else self.max_body
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if limit is not None and (not declared.isdigit() or int(declared) > limit):
             await _answer(send, 413, f"A request may have {limit >> 20} MiB.")

@@ -17,7 +17,7 @@ import uvicorn
 from dash import Dash, html
 from dash.exceptions import DependencyException
 from fastapi import HTTPException
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from plotly.io.json import to_json_plotly
 
 from editor.errors import EditorError
@@ -28,28 +28,23 @@ from editor.sandbox.worker import ENDING, must_end
 from editor.web import controls
 from editor.web.access import Access
 from editor.web.app_state import AppState
-from editor.web.callback_gate import CallbackGate
 from editor.web.callbacks import (
     benchmarking,
     clientside,
     comparing,
-    detail,
     device_editing,
-    editing,
     exporting,
-    importing,
+    following,
     opening,
-    searching,
 )
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
 from editor.web.other_users import other_users
 from editor.web.page_files import BUNDLED, Bundles
 from editor.web.request_limits import BodyLimit, PatientProtocol
+from editor.web.routes import add_routes
 from editor.web.security import LOOPBACK, Guard
-from editor.web.standing import StandingService
 from editor.web.static_cache import StaticFileCache
-from editor.web.upload_routes import add_upload_routes
 from editor.workspace.history import Store
 
 log = logging.getLogger(__name__)
@@ -135,12 +130,7 @@ def create_app(state: AppState) -> Dash:
         on_error=_tell,
         assets_ignore=BUNDLED,
     )
-    app.state, app.bundles = state, Bundles(resource_dir("assets"))
-    app.script_hashes = {
-        _hash(script)
-        for hook in app._hooks.get_hooks("index")
-        for script in _INLINE.findall(hook(_INDEX))
-    }
+    app.state, app.bundles, app.script_hashes = state, Bundles(resource_dir("assets")), set()
     app.index_string = _INDEX
     app.renderer = (
         "new DashRenderer({ layout_post: (layout) => window.hetero.placeFirstPage(layout) });"
@@ -154,12 +144,9 @@ def create_app(state: AppState) -> Dash:
     )
     opening.register(app, state)
     comparing.register(app, state)
-    detail.register(app, state)
-    editing.register(app, state)
+    following.register(app, state)
     benchmarking.register(app, state)
     exporting.register(app, state)
-    importing.register(app, state)
-    searching.register(app, state)
     device_editing.register(app, state)
     clientside.register(app)
 
@@ -179,11 +166,6 @@ def create_app(state: AppState) -> Dash:
             else Response(status_code=204)
         )
 
-    standing = StandingService(state.store, state.works)
-
-    async def answer_standing(document: str = "") -> Response:
-        return JSONResponse(await standing.of(document))
-
     app.server.add_exception_handler(
         DependencyException, lambda *_: Response("There is no such file.", 404)
     )
@@ -193,12 +175,9 @@ def create_app(state: AppState) -> Dash:
         r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES
     ]
     app.bundles.serve(app.server)
-    add_upload_routes(app.server, state.uploads, state.long_work)
-    app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
+    add_routes(app.server, state)
     app.server.add_api_route("/_page", show_page, include_in_schema=False)
     app.server.add_api_route("/_preview", show_preview, include_in_schema=False)
-    # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
-    app._setup_server()
     return app
 
 
@@ -259,7 +238,7 @@ def serve(
             ).start()
         cache = StaticFileCache(app.server)
         cache.warm()
-        guarded = Guard(BodyLimit(CallbackGate(cache, app)), host, access, port, app.script_hashes)
+        guarded = Guard(BodyLimit(cache), host, access, port, app.script_hashes)
         config = uvicorn.Config(
             guarded,
             log_level="warning",

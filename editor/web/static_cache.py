@@ -54,7 +54,7 @@ class StaticFileCache:
             await send(message)
 
     def warm(self) -> None:
-        """Fills the cache with all that the page links to, in a thread: compressing takes longer than starting to listen."""
+        """Asks for the page, so that Dash collects its files, and compresses them in a thread, which takes long."""
 
         async def fetch(address: str, encoding: bytes) -> bytes:
             path, _, query = address.partition("?")
@@ -93,9 +93,11 @@ class StaticFileCache:
             return b"".join(parts)
 
         async def fill() -> None:
-            for address in _LINK.findall((await fetch("/", b"identity")).decode()):
+            for address in _LINK.findall(page):
                 if address.startswith(_KEPT):
                     await fetch(address, b"gzip")
+
+        page = asyncio.run(fetch("/", b"identity")).decode()
 
         def work() -> None:
             try:

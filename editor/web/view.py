@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,25 +20,10 @@ from editor.placement.device_profile import basis_of, best_source, costs_of, pro
 from editor.placement.placement import Placement, Settings
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
-from editor.web.messages import Scale, View
+from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout
-
-
-class Figures(TypedDict):
-    """The figures of the status bar."""
-
-    ops: int
-    subgraphs: int
-    boundaries: int
-    transfers: int
-    moved: int
-    unknown: int
-    pins: int
-    predicted: float | None
-    basis: Basis | None
-    """Of the prediction; None where there is none."""
 
 
 def view_of(document: Document) -> View:

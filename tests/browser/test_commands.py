@@ -113,36 +113,42 @@ def test_with_a_brush_the_title_of_a_frame_paints_its_block(opened: Page) -> Non
     wait_for_figure(page, "pins", 25)
 
 
-def test_quick_strokes_that_overtake_each_other_are_applied_once_and_in_order(opened: Page) -> None:
-    """The request of the first stroke is held back until the second one was answered."""
+def test_an_edit_made_while_another_is_on_its_way_follows_it(opened: Page) -> None:
+    """The request of the first edit is held back; one that is lost on its way is sent again."""
     page = opened
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        if '"strokes.data"' in (route.request.post_data or "") and not held:
-            held.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/_dash-update-component", hold)
-    act(page, "hetero.paint([3], 1); setTimeout(() => hetero.stroke({ do: 'undo' }), 400)")
-    expect(page.locator("#redo")).to_be_enabled()
-    for route in held:
-        with page.expect_response("**/_dash-update-component", timeout=30_000):
-            route.continue_()
-    until(page, "hetero.waitingStrokes() === 0")
+    let_go = hold(page, "**/edits")
+    act(page, "hetero.paint([3], 1); setTimeout(() => hetero.edit({ do: 'undo' }), 200)")
+    until(page, "hetero.waitingEdits() === 2")
+    let_go()
+    until(page, "hetero.waitingEdits() === 0")
     wait_for_figure(page, "pins", 0)
     expect(page.locator("#redo")).to_be_enabled()
+    page.unroute("**/edits")
+    lost: list[Route] = []
+
+    def lose(route: Route) -> None:
+        if lost:
+            route.continue_()
+        else:
+            lost.append(route)
+            route.abort()
+
+    page.route("**/edits", lose)
+    act(page, "hetero.paint([4], 1)")
+    until(page, "hetero.waitingEdits() === 1")
+    act(page, "hetero.resend()")
+    wait_for_figure(page, "pins", 1)
+    assert lost
 
 
 def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
     page = opened
     act(
         page,
-        "for (let op = 0; op < 8; op++) hetero.stroke({ do: 'paint', ops: [op], device: 1, force: false })",
+        "for (let op = 0; op < 8; op++) hetero.edit({ do: 'paint', ops: [op], device: 1, force: false })",
     )
     wait_for_figure(page, "pins", 8)
-    act(page, "for (let k = 0; k < 8; k++) hetero.stroke({ do: 'undo' })")
+    act(page, "for (let k = 0; k < 8; k++) hetero.edit({ do: 'undo' })")
     wait_for_figure(page, "pins", 0)
 
 
@@ -169,12 +175,12 @@ def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
 
 def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh: Page) -> None:
     page = fresh
-    let_go = hold(page, "**/_dash-update-component*")
+    let_go = hold(page, "**/edits")
     for label in ("Optimal: least latency", "Pipeline: one stage each"):
         page.select_option("#policy", label=label)
     expect(page.locator("#policy")).to_have_value("pipeline")
     let_go()
-    until(page, "hetero.waitingStrokes() === 0 && hetero.page.view.policy === 'pipeline'")
+    until(page, "hetero.waitingEdits() === 0 && hetero.page.view.policy === 'pipeline'")
     page.wait_for_timeout(500)
     assert page.evaluate("hetero.page.view.policy") == "pipeline"
     expect(page.locator("#policy")).to_have_value("pipeline")

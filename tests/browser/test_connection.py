@@ -92,7 +92,7 @@ def test_an_undo_does_not_take_back_what_was_not_seen(own_server: Server, tab: T
     act(
         second,
         "window.stop; window.fetch = ((real) => (url, options) => "
-        "String(url).includes('_standing') ? new Promise(() => {}) : real(url, options))(window.fetch)",
+        "String(url).endsWith('/status') ? new Promise(() => {}) : real(url, options))(window.fetch)",
     )
     second.wait_for_timeout(1500)  # a question that is under way may still be answered
     paint(first, 3)

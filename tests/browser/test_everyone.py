@@ -158,7 +158,7 @@ def test_the_graph_gives_no_warning_and_the_wheel_zooms(
 def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
     page = fresh
     bar = page.locator("#waiting")
-    let_go = hold(page, "**/_dash-update-component*")
+    let_go = hold(page, "**/edits")
     act(page, "hetero.paint([hetero.page.view.ops[3]], 1)")
     expect(bar).to_be_visible()
     expect(bar).to_have_text("Solving the placement …")

@@ -72,7 +72,7 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     page.keyboard.press("Enter")
     row = page.locator("#rules-list > .rule")
     expect(row.locator(".rule-count")).to_have_text("52 matches")
-    let_go = hold(page, "**/_dash-update-component*")
+    let_go = hold(page, "**/edits")
     row.locator(".rule-kind").select_option("name")
     row.locator(".rule-text").click()
     page.keyboard.press("End")

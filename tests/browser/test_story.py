@@ -259,7 +259,7 @@ def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_ar
     page.locator("#find").click()
     page.keyboard.type("layer:2")
     expect(page.locator("#search-note")).to_contain_text("25 ops")
-    let_go = hold(page, "**/_dash-update-component*")
+    let_go = hold(page, "**/search?*")
     page.keyboard.type("0 left")
     page.keyboard.press("Alt+2")
     let_go()

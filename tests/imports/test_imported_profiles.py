@@ -17,6 +17,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from conftest import EXAMPLES, ODDITIES, write_dag
+from editor.web.callbacks.importing import _import
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -36,7 +37,6 @@ from editor.placement.device_profile import (
 )
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
-from editor.web.callbacks.importing import _import
 from editor.web.open_request import OpenRequest
 from editor.web.view import figures_of
 from editor.workspace.history import Store

@@ -316,14 +316,14 @@ def test_memory_stays_flat_while_two_gigabytes_go_up(running: Server) -> None:
     before, block, total = process.memory_info().rss, bytes(1 << 20), 2048
     with socket.create_connection(("127.0.0.1", running.port)) as connection:
         connection.sendall(
-            f"PUT /_upload?upload=abcdef0123&name=big.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
+            f"PUT /models/abcdef0123?name=big.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
             f"Content-Length: {total << 20}\r\n\r\n".encode()
         )
         for number in range(total):
             connection.sendall(block)
             if number % 64 == 0:
                 most = max(most, process.memory_info().rss)
-        assert b"200" in connection.recv(1000)
+        assert b"204" in connection.recv(1000)
     assert most - before < 100e6
     file = running.workspace / "uploads" / "incoming" / "abcdef0123" / "big.onnx"
     assert file.stat().st_size == total << 20

@@ -19,12 +19,12 @@ from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.drawing.panes import panes_data
-from editor.web.messages import Automatic, Layout
+from editor.web.edits import _automatic, _use_layout
+from editor.web.messages import Automatic, LayoutEdit
 from editor.web.panels.compare import compare_view
 from editor.web.panels.inspector import plan
-from editor.web.strokes import _automatic, _use_layout
+from editor.web.tasks import TaskRegistry
 from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
-from editor.web.work import Works
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing, same_plan
@@ -183,8 +183,8 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(
     seen = [{panes["devices"][i]["short"] for i in each} for each in numbers]
     assert seen[1] == set(kept.placement.affinity.values()) and "NPU" in seen[0]
 
-    stroke: Layout = {"do": "use-layout", "name": "with OpenVINO"}
-    _use_layout(SimpleNamespace(works=Works()), document, stroke)  # type: ignore[arg-type]  # all that it needs of the server
+    edit = LayoutEdit(do="use-layout", name="with OpenVINO")
+    _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
     assert [d.name for d in document.devices] == [
         "A",
         "B",
@@ -271,16 +271,13 @@ def test_costs_are_called_what_the_figures_come_from(
             DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1),
         )
     assert costs_value(document) == "measured"
-    change: Automatic = {
-        "do": "automatic",
-        "policy": "priority",
-        "grouping": "minimal",
-        "costs": "estimate",
-        "codegen": "op",
-    }
+    change = Automatic(
+        do="automatic", policy="priority", grouping="minimal", costs="estimate", codegen="op"
+    )
     _automatic(None, document, change)  # type: ignore[arg-type]  # it needs no server
     assert costs_value(document) == "estimate" and op_costs(document)[1].kind == "estimate"
-    _automatic(None, document, {**change, "policy": "optimal:latency", "costs": "measured"})  # type: ignore[arg-type, typeddict-item]
+    measured = change.model_copy(update={"policy": "optimal:latency", "costs": "measured"})
+    _automatic(None, document, measured)  # type: ignore[arg-type]
     assert document.placement.settings.policy_options["costs"] == "measured"
     assert op_costs(document)[1].kind == "prediction"
 

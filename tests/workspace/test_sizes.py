@@ -17,7 +17,7 @@ from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
-from editor.web.work import Works
+from editor.web.tasks import TaskRegistry
 from editor.workspace.history import Store
 from editor.workspace.sizes import MOST_SIZES, names_of, parse_sizes, words
 
@@ -181,13 +181,16 @@ def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it
 
 
 def test_a_comparison_of_sizes_ends_when_it_is_cancelled(whisper: Graph, tmp_path: Path) -> None:
-    state, works = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES), Works()
+    state, tasks = (
+        AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES),
+        TaskRegistry(),
+    )
     try:
         document = state.open(
             OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define))
         )
-        with works.begin(document.id, "") as work, pytest.raises(Cancelled):
-            works.cancel(document.id)
+        with tasks.begin(document.id, "") as work, pytest.raises(Cancelled):
+            tasks.cancel(document.id)
             state.at_sizes(document, "sequence=8,16", work)
         with pytest.raises(Cancelled):
             state.with_sizes(document.id, {"sequence": 16}, lambda: True)

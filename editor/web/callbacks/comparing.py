@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, dcc, no_update
+from dash import Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
-from editor.exports.report import MAX_COMPARED, write_comparison
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
-from editor.web.drawing.panes import panes_data
-from editor.web.messages import LayoutNames
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.parts import problem
-from editor.web.validation import require
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, Layout, tidy_name
+from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, tidy_name
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -32,20 +26,14 @@ def register(app: Dash, state: AppState) -> None:
         Output("layout-problem", "children"),
         Input("compare-start", "n_clicks"),
         Input("layout-keep", "n_clicks"),
-        Input("layout-remove", "data"),
         State("layout-name", "value"),
         State("doc", "data"),
         running=[(Output("compare-start", "busy"), True, False)],
         prevent_initial_call=True,
     )
-    async def compare(
-        _compare: Any, _keep: Any, gone: dict[str, Any] | None, name: str | None, document_id: str
-    ) -> Any:
+    async def compare(_compare: Any, _keep: Any, name: str | None, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        if ctx.triggered_id == "layout-remove":
-            require(gone, LayoutNames, "the name of a layout")
-            name = " ".join((gone or {})["names"][:1])
         return await state.long_work.run(
             _compare_now, state, str(ctx.triggered_id), name or "", document_id
         )
@@ -81,86 +69,30 @@ def register(app: Dash, state: AppState) -> None:
             _sizes_now, state, str(text or example)[:1000], document_id
         )
 
-    @app.callback(
-        Output("panes-data", "data"),
-        Input("panes-request", "data"),
-        State("doc", "data"),
-        prevent_initial_call=True,
-    )
-    async def panes(asked: dict[str, Any] | None, document_id: str) -> Any:
-        if not asked:
-            raise PreventUpdate
-        require(asked, LayoutNames, "a question about layouts")
-        return await state.long_work.run(_panes, state, document_id, asked["names"][:4])
-
-    @app.callback(
-        Output("download", "data", allow_duplicate=True),
-        Input("comparison-request", "data"),
-        State("doc", "data"),
-        prevent_initial_call=True,
-    )
-    async def attach(asked: dict[str, Any] | None, document_id: str) -> Any:
-        if not asked:
-            raise PreventUpdate
-        require(asked, LayoutNames, "a question about layouts")
-        return await state.long_work.run(_page, state, document_id, asked["names"][:MAX_COMPARED])
-
 
 def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
     try:
         document = state.document(document_id)
-        with state.works.begin(document_id, "Comparing sizes") as work:
-            return sizes_view(document, *state.at_sizes(document, text, work))
+        with state.tasks.begin(document_id, "Comparing sizes") as task:
+            return sizes_view(document, *state.at_sizes(document, text, task))
     except Cancelled:
         return problem("No sizes were compared.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "The sizes were not compared")
 
 
-def _chosen(state: AppState, document: Document, names: list[str], words: str) -> list[Layout]:
-    """Layouts by name, as far as there are any."""
-    with state.works.begin(document.id, words) as work:
-        found = []
-        for number, name in enumerate(names):
-            work.step(number, len(names), f"Solving “{name}”")
-            found.append(document.layout(name, work.should_stop))
-        return [layout for layout in found if layout is not None]
-
-
-def _panes(state: AppState, document_id: str, names: list[str]) -> Any:
-    """What is drawn side by side; nothing where it was cancelled."""
-    document = state.document(document_id)
-    try:
-        return panes_data(document, _chosen(state, document, names, "Solving the layouts"))
-    except Cancelled:
-        return no_update
-
-
-def _page(state: AppState, document_id: str, names: list[str]) -> Any:
-    """The standalone page of some layouts."""
-    document = state.document(document_id)
-    try:
-        layouts = _chosen(state, document, names, "Solving the layouts")
-    except Cancelled:
-        return no_update
-    chosen = {layout.name: layout.placement for layout in layouts if layout.placement is not None}
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
-        return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
-
-
 def _hints_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
-        with state.works.begin(document_id, "Trying repaints") as work:
+        with state.tasks.begin(document_id, "Trying repaints") as task:
             step = step_of(document, plan_costs(document)[1])
             found = hints(
                 document.placement,
                 source_of(document),
-                progress=lambda done, total: work.step(done, total, "Trying repaints"),
-                should_stop=work.should_stop,
+                progress=lambda done, total: task.step(done, total, "Trying repaints"),
+                should_stop=task.should_stop,
             )
-            work.step(
+            task.step(
                 0, 0, "Trying repaints"
             )  # what was found until it was cancelled is not what there is
             return hints_view(document, found, step)
@@ -174,19 +106,17 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
     """The table of layouts, and what is wrong with the name of a new one; the table then stays as it is."""
     try:
         document = state.document(document_id)
-        if what == "layout-remove":
-            document.forget_layout(name)
         if what == "layout-keep":
             if wrong := _wrong_name(document, name):
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
-        with state.works.begin(document_id, "Solving the layouts") as work:
+        with state.tasks.begin(document_id, "Solving the layouts") as task:
             step = step_of(document, plan_costs(document)[1])
             layouts = document.layouts(
-                lambda done, total, name: work.step(done, total, f"Solving “{name}”"),
-                work.should_stop,
+                lambda done, total, name: task.step(done, total, f"Solving “{name}”"),
+                task.should_stop,
             )
-            work.step(
+            task.step(
                 0, 0, "Comparing"
             )  # where it was cancelled, the last of them is not what it should be
             return compare_view(document, layouts, step), None

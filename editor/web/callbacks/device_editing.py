@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
@@ -12,20 +12,9 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.device_fields import shown
+from editor.web.messages import RELOAD
 from editor.web.panels.device_form import device_forms, refused_values
-from editor.web.validation import RELOAD, require
 from editor.workspace.document import Document
-
-
-class _Field(TypedDict):
-    type: str
-    index: int
-    field: str
-
-
-class _Forms(TypedDict):
-    drawn: list[dict[str, Any]]
-    ids: list[_Field]
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -36,7 +25,7 @@ def register(app: Dash, state: AppState) -> None:
         Output("device-forms", "children"),
         Output("device-forms-table", "data"),
         Output("device-refused", "children"),
-        Input("view", "data"),
+        Input("plan", "data"),
         Input("device-restore", "n_clicks"),
         State("doc", "data"),
         State("device-forms-table", "data"),
@@ -45,7 +34,7 @@ def register(app: Dash, state: AppState) -> None:
         prevent_initial_call=True,
     )
     async def redraw(
-        _view: Any,
+        _plan: Any,
         _restore: int | None,
         document_id: str,
         drawn: list[dict[str, Any]],
@@ -70,7 +59,6 @@ def _redrawn(
         document = state.document(document_id)
     except EditorError:
         raise PreventUpdate from None
-    require({"drawn": drawn, "ids": ids}, _Forms, "the forms of devices")
     if len(ids) != len(values):
         raise EditorError(f"The page sent other fields than values. {RELOAD}")
     now = [shown(d) for d in document.devices]

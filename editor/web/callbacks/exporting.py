@@ -22,7 +22,7 @@ from editor.exports.registry import export_notes
 from editor.files import json_text, safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
-from editor.web.work import Work
+from editor.web.tasks import Task
 from editor.workspace.document import Document
 
 
@@ -46,9 +46,9 @@ def register(app: Dash, state: AppState) -> None:
         what = str(ctx.triggered_id.get("what"))
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            with state.works.begin(document_id, "Writing files", can_end=False) as work:
+            with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 content = await state.long_work.run(
-                    _content, document, what, state.measured(document), work
+                    _content, document, what, state.measured(document), task
                 )
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update
@@ -76,7 +76,7 @@ _REPORTS = ("html", "md", "json")
 
 
 def _bundle(
-    document: Document, form: str, result: BenchmarkResult | None, work: Work, device: str = ""
+    document: Document, form: str, result: BenchmarkResult | None, task: Task, device: str = ""
 ) -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
     if form in WITH_WEIGHTS:
@@ -98,7 +98,7 @@ def _bundle(
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, path in enumerate(sorted(paths)):
-                work.step(number, len(paths), "Packing files")
+                task.step(number, len(paths), "Packing files")
                 entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
                 how = (
                     zipfile.ZIP_STORED
@@ -128,12 +128,12 @@ def _device_at(document: Document, number: str) -> str:
 
 
 def _content(
-    document: Document, what: str, result: BenchmarkResult | None, work: Work
+    document: Document, what: str, result: BenchmarkResult | None, task: Task
 ) -> dict[str, Any]:
     if what.startswith("kit:"):
-        return _bundle(document, "kit", result, work, _device_at(document, what.partition(":")[2]))
+        return _bundle(document, "kit", result, task, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
-        return _bundle(document, what.partition(":")[2], result, work)
+        return _bundle(document, what.partition(":")[2], result, task)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypedDict
+from typing import Any
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
+from pydantic import BaseModel
 
 from editor.errors import EditorError, UnboundSymbolError
 from editor.web.app_state import AppState
-from editor.web.callbacks.editing import picture_plan
 from editor.web.drawing.ribbon import ribbon_of
+from editor.web.drawing.thumbnail import picture_plan
+from editor.web.messages import RELOAD, Text, validated
 from editor.web.open_request import OpenRequest
 from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.validation import RELOAD, require
 from editor.workspace.document import Document
 
 
-class _Wanted(TypedDict):
-    path: str
-    devices: str
+class _Wanted(BaseModel):
+    path: Text
+    devices: Text
     define: dict[str, int]
 
 
@@ -109,9 +110,9 @@ def register(app: Dash, state: AppState) -> None:
             if isinstance(v, int) or _whole(v)
         }
         try:
-            with state.works.begin(document_id, "Solving the plan at other sizes") as work:
+            with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 document = await state.long_work.run(
-                    state.with_sizes, document_id, sizes, work.should_stop
+                    state.with_sizes, document_id, sizes, task.should_stop
                 )
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
@@ -142,8 +143,8 @@ def register(app: Dash, state: AppState) -> None:
         if not request:
             raise PreventUpdate
         try:
-            require(request, _Wanted, "what to open")
-            wanted = OpenRequest(request["path"], request["devices"], request["define"])
+            asked = validated(_Wanted, request, "a request")
+            wanted = OpenRequest(asked.path, asked.devices, asked.define)
             document = await state.long_work.run(state.open, wanted)
         except UnboundSymbolError as error:
             return (
@@ -157,10 +158,8 @@ def register(app: Dash, state: AppState) -> None:
             text = (
                 "Nothing was opened." if title == "Cancelled" else state.uploads.shown(str(error))
             )
-            asked = request.get(
-                "define"
-            )  # sizes that the model cannot have: the form stays, to change them
-            return no_update, problem(text, title), no_update if asked else None, ""
+            has_sizes = request.get("define")  # the model cannot have them: the form stays
+            return no_update, problem(text, title), no_update if has_sizes else None, ""
         return f"/d/{document.id}", None, None, ""
 
 
@@ -186,7 +185,7 @@ def page_at(state: AppState, path: str) -> Any:
 def _page(state: AppState, document: Document) -> Any:
     """The page of a document, which is in the list of recent work from now on."""
     ribbon = ribbon_of(document, state.measured(document))
-    picture_plan(state, document, ribbon)
+    picture_plan(state.store.folder, document, ribbon)
     return editor_page(document, ribbon, state.job_options(document))
 
 

@@ -22,7 +22,7 @@ from editor.web.drawing.elements import (
     visible_ops,
 )
 from editor.web.drawing.spans import spans
-from editor.web.messages import Detail
+from editor.web.messages import DetailShown
 from editor.workspace.document import Document
 
 MOST_SHOWN = 1200
@@ -45,7 +45,7 @@ _TITLE = 24
 """Characters of the name with its note; a note that has no room is left to the tooltip."""
 
 
-def first_detail(graph: Graph) -> Detail:
+def first_detail(graph: Graph) -> DetailShown:
     """What a document opens with: every op where all names can be read at once, blocks of other models that have some."""
     opened, scopes = _open_for(graph, FIRST_SHOWN), scopes_of(graph)
     modules = any(unit >= 0 and not scopes.scopes[unit].is_run for unit in _units(graph, opened))
@@ -145,7 +145,7 @@ def _open_for(graph: Graph, most: int) -> list[int]:
     return list(_open_cached(graph, most))
 
 
-def shown_elements(document: Document, detail: Detail) -> list[Element]:
+def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
     """Elements for a level of detail.
 
     Args:

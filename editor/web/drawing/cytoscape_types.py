@@ -1,8 +1,10 @@
-"""What the elements of the graph carry, as Cytoscape takes them; `types/messages.d.ts` declares the same."""
+"""What the elements of the graph carry, as Cytoscape takes them; see also ``messages.Drawing``."""
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import NotRequired
+
+from typing_extensions import TypedDict
 
 
 class NodeData(TypedDict):

@@ -10,6 +10,8 @@ from pathlib import Path
 from editor.errors import EditorError
 from editor.files import write_atomic
 from editor.web.messages import Ribbon, RibbonPart
+from editor.web.view import colours_of
+from editor.workspace.document import Document
 
 WIDTH, HEIGHT = 160, 12
 """Size of the picture in pixels."""
@@ -85,3 +87,9 @@ def thumbnail_of(folder: Path, document_id: str) -> tuple[str, str] | None:
 
 def _file(folder: Path, document_id: str) -> Path:
     return folder / "pictures" / f"{Path(document_id).name}.svg"
+
+
+def picture_plan(folder: Path, document: Document, ribbon: Ribbon) -> None:
+    """Keeps the picture of a plan for the list of recent work."""
+    names = [device.name for device in document.devices]
+    keep_thumbnail(folder, document.id, thumbnail_svg(ribbon, colours_of(document), names))

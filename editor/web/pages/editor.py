@@ -38,32 +38,6 @@ DETAILS = [
     {"value": "blocks", "label": "Blocks"},
     {"value": "subgraphs", "label": "Subgraphs"},
 ]
-_TOLD = (
-    "strokes",
-    "next-stroke",
-    "confirmed",
-    "selection",
-    "cancel-change",
-    "change-cancelled",
-    "applied",
-    "linked",
-    "ribbon-drawn",
-    "bench-stream",
-    "detail-request",
-    "map-request",
-    "map-data",
-    "drawn",
-    "panes-request",
-    "panes-data",
-    "comparison-request",
-    "layout-remove",
-    "hover-request",
-    "search-request",
-    "search-results",
-    "resized",
-    "resized-gone",
-)
-"""What the page and callbacks tell each other, empty at first."""
 
 
 def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
@@ -77,7 +51,7 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
             controls.Store(
                 id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}
             ),
-            *(controls.Store(id=name) for name in _TOLD),
+            *(controls.Store(id=name) for name in ("plan", "selection", "run", "resized")),
             controls.Later(dcc.Download(id="download")),
             html.Div(id="live", className="unseen", role="status"),
             html.Div(id="connection", hidden=True, role="alert"),

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import tempfile
 from datetime import date
 from pathlib import Path
-from typing import Any
-
-from dash import Dash, Input, Output, State, no_update
-from dash.exceptions import PreventUpdate
+from typing import TypedDict
 
 from editor.errors import EditorError
 from editor.files import safe_stem
@@ -19,68 +14,45 @@ from editor.imports.profile_files import times_in
 from editor.placement.device_profile import earlier_profile
 from editor.placement.rules import parse_rules_text
 from editor.text import as_utf8, pluralize
-from editor.web.app_state import AppState
-from editor.web.messages import Message, Rules, Simple
-from editor.web.panels.notice import notice
+from editor.web import messages as m
 from editor.web.view import costs_value, has_profile
 from editor.workspace.document import Document
+
+
+class _Message(TypedDict):
+    text: str
+    bad: bool
+
 
 _OF_THIS_MODEL = 0.5
 """Share of a file's time that belongs to ops of the model, below which it is probably of another one."""
 
 
-def register(app: Dash, state: AppState) -> None:
-    """Adds the callbacks. What a file says becomes a stroke, so that it can be undone."""
+def rules_from(text: bytes, filename: str) -> m.Imported:
+    """The rules of a file, as an edit that replaces the present ones.
 
-    @app.callback(
-        Output("next-stroke", "data", allow_duplicate=True),
-        Output("rules-file", "contents"),
-        Output("notice", "children", allow_duplicate=True),
-        Input("rules-file", "contents"),
-        State("rules-file", "filename"),
-        prevent_initial_call=True,
-    )
-    def load(contents: str | None, filename: str | None) -> tuple[Any, ...]:
-        if not contents:
-            raise PreventUpdate
-        try:
-            rules = parse_rules_text(
-                uploaded(contents).decode("utf-8", "replace"), filename or "rules"
-            )
-        except EditorError as error:
-            return no_update, None, notice(str(error), bad=True)
-        count = f"{len(rules)} rule{'s' if len(rules) != 1 else ''}"
-        text = f"{count} from {filename} in place of the former ones; undo brings those back"
-        message: Message = {"text": text, "bad": False}
-        stroke: Rules = {
+    Raises:
+        EditorError: the file cannot be used.
+    """
+    rules = parse_rules_text(text.decode("utf-8", "replace"), filename or "rules")
+    said = f"{pluralize(len(rules), 'rule')} from {filename} in place of the former ones; undo brings those back"
+    return {
+        "edit": {
             "do": "rules",
             "rules": [rule.to_dict() for rule in rules],
-            "message": message,
+            "message": {"text": as_utf8(said), "bad": False},
         }
-        return stroke, None, None
-
-    @app.callback(
-        Output("next-stroke", "data", allow_duplicate=True),
-        Output("import-file", "contents"),
-        Input("import-file", "contents"),
-        State("import-file", "filename"),
-        State("doc", "data"),
-        prevent_initial_call=True,
-    )
-    async def bring(
-        contents: str | None, filename: str | None, document_id: str
-    ) -> tuple[Any, ...]:
-        if not contents:
-            raise PreventUpdate
-        message = await state.long_work.run(
-            _import, state, contents, filename or "affinities.json", document_id
-        )
-        message["text"] = as_utf8(message["text"])  # it repeats names of the file
-        stroke: Simple = {"do": "show", "message": message}
-        return stroke, None
+    }
 
 
-def _import(state: AppState, contents: str, filename: str, document_id: str) -> Message:
+def pins_or_profile_from(document: Document, content: bytes, filename: str) -> m.Imported:
+    """Reads a file of another tool; the edit shows what came of it."""
+    message = _import(document, content, filename)
+    message["text"] = as_utf8(message["text"])  # it repeats names of the file
+    return {"edit": {"do": "show", "message": message}}
+
+
+def _import(document: Document, content: bytes, filename: str) -> _Message:
     """Pins from a file of another tool; what happened, and whether something was left out."""
     with tempfile.TemporaryDirectory() as folder:
         suffix = Path(filename).suffix.lower()
@@ -89,8 +61,7 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
             / f"{safe_stem(Path(filename).stem)}{suffix if suffix[1:].isalnum() and len(suffix) < 20 else ''}"
         )
         try:
-            path.write_bytes(uploaded(contents))
-            document = state.document(document_id)
+            path.write_bytes(content)
             if times_in(path) is not None:
                 return _profile_message(
                     document, document.import_profile(path, date.today()), filename
@@ -107,7 +78,7 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
     return {"text": "\n".join(lines), "bad": bool(report.problems)}
 
 
-def _profile_message(document: Document, report: ProfileReport, filename: str) -> Message:
+def _profile_message(document: Document, report: ProfileReport, filename: str) -> _Message:
     """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
     lines = [f"Profile of {report.device} from {filename}: {report.text}", *report.problems(6)]
     if report.share < _OF_THIS_MODEL:
@@ -126,15 +97,3 @@ def _profile_message(document: Document, report: ProfileReport, filename: str) -
         )
     # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are no fault.
     return {"text": "\n".join(lines), "bad": report.share < _OF_THIS_MODEL}
-
-
-def uploaded(contents: str) -> bytes:
-    """The bytes of a file that the page sent.
-
-    Raises:
-        EditorError: it did not arrive whole.
-    """
-    try:
-        return base64.b64decode(contents.partition(",")[2])
-    except binascii.Error as error:
-        raise EditorError("The file did not arrive whole. Choose it again.") from error

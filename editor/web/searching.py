@@ -1,56 +1,26 @@
-"""The search field: results while somebody types."""
+"""Results of the search field while a person types."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import numpy as np
-from dash import Dash, Input, Output, State
-from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.placement.filter import looks_like_filter, matching
 from editor.placement.search import Found, completions, mixed, not_found, search, single_equals
-from editor.web.app_state import AppState
 from editor.web.drawing.spans import spans
-from editor.web.messages import SearchRequest, SearchResults, SearchRow
-from editor.web.validation import require
+from editor.web.messages import SearchResults, SearchRow
 from editor.web.view import op_costs
 from editor.workspace.document import Document
 
 MOST_LETTERS = 500
 
 
-def register(app: Dash, state: AppState) -> None:
-    """Adds the callback."""
-
-    @app.callback(
-        Output("search-results", "data"),
-        Input("search-request", "data"),
-        State("doc", "data"),
-        prevent_initial_call=True,
-    )
-    async def found(request: SearchRequest | None, document_id: str) -> SearchResults:
-        if not request:
-            raise PreventUpdate
-        return await asyncio.to_thread(_answer, state, request, document_id)
-
-
-def _answer(state: AppState, request: SearchRequest, document_id: str) -> SearchResults:
-    try:
-        require(request, SearchRequest, "a search")
-        document = state.document(document_id)
-    except EditorError:
-        raise PreventUpdate from None
-    return results(document, request["text"][:MOST_LETTERS], request["number"])
-
-
-def results(document: Document, text: str, number: int) -> SearchResults:
-    """What a text finds, or why it cannot be understood."""
-    placement = document.placement
+def search_results(document: Document, text: str) -> SearchResults:
+    """What a text finds, or why it cannot be understood; longer texts are cut."""
+    placement, text = document.placement, text[:MOST_LETTERS]
     answer: SearchResults = {
-        "number": number,
         "rows": [],
         "ops": "",
         "completions": completions(placement, text),

@@ -1,8 +1,9 @@
-"""Strokes reach the document once each, in order, and do not wait for other work."""
+"""Edits reach the document once each, in order, and do not wait for other work."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +19,13 @@ from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
-from editor.web.callbacks.detail import changed_detail
-from editor.web.callbacks.editing import _strokes
-from editor.web.drawing.collapsed import first_detail
+from editor.web.edit_answers import answer_edits
+from editor.web.edit_queue import Answer, EditQueue
+from editor.web.edits import HANDLERS, apply
+from editor.web.messages import DrawingRequest, Edits, EditsAnswer, HistoryEdit, validated
 from editor.web.open_request import OpenRequest
 from editor.web.panels.profiles import profiles_view
-from editor.web.server import create_app
-from editor.web.stroke_order import Answer, PageStrokes
-from editor.web.strokes import HANDLERS, apply
+from editor.web.routes import canvas_routes
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -66,106 +66,121 @@ def document(state: AppState) -> Document:
     return opened
 
 
+def edits(page: str, *each: dict[str, Any]) -> Edits:
+    return validated(Edits, {"page": page, "seen": 10**9, "edits": list(each)}, "edits")
+
+
+def sent(state: AppState, document: Document, page: str, *each: dict[str, Any]) -> EditsAnswer:
+    return answer_edits(state, document.id, edits(page, *each))
+
+
+def do(state: AppState, document: Document, **edit: Any) -> Any:
+    return apply(state, document, edits("a", edit).edits[0])
+
+
 def paint(sequence: int, op: int) -> dict[str, Any]:
     return {"do": "paint", "ops": [op], "device": 1, "force": True, "sequence": sequence}
 
 
 def test_a_request_that_is_overtaken_changes_nothing_and_loses_nothing() -> None:
-    page, done = PageStrokes(), []
+    queue, done = EditQueue(), []
 
-    def work(stroke: Any) -> Answer:
-        done.append(stroke["sequence"])
-        return Answer([stroke["sequence"]])
+    def work(sequence: int, _edit: Any) -> Answer:
+        done.append(sequence)
+        return Answer([sequence])
 
-    later = page.apply([paint(1, 5), paint(2, 6)], work)
-    earlier = page.apply([paint(1, 5)], work)
+    def send(*each: dict[str, Any]) -> list[Answer]:
+        return queue.apply(queue.numbered(edits("a", *each).edits), work)
+
+    later = send(paint(1, 5), paint(2, 6))
+    earlier = send(paint(1, 5))
     assert done == [1, 2]
     assert [a.outcome for a in later] == [[1], [2]]
     assert [a.outcome for a in earlier] == [[1]] or not earlier
-    page.apply([paint(4, 5), paint(3, 6)], work)
+    send(paint(4, 5), paint(3, 6))
     assert done == [1, 2, 3, 4], "in the order in which they were made"
+    send(paint(0, 5), paint(0, 6))
+    assert done == [1, 2, 3, 4, 5, 6], "without a number they are the next"
 
 
-def test_undo_after_a_stroke_is_not_applied_before_it(state: AppState, document: Document) -> None:
+def test_undo_after_an_edit_is_not_applied_before_it(state: AppState, document: Document) -> None:
     """Two requests in the wrong order: the page repeats what was not confirmed."""
     first, second = paint(1, 3), {"do": "undo", "sequence": 2}
     pins = len(document.placement.settings.pins)
-    _strokes(state, {"page": "a", "seen": 10**9, "strokes": [first, second]}, document.id)
-    answer = _strokes(state, {"page": "a", "seen": 10**9, "strokes": [first]}, document.id)
+    sent(state, document, "a", first, second)
+    answer = sent(state, document, "a", first)
     assert len(document.placement.settings.pins) == pins, "painted, undone, and not painted again"
-    assert answer[-1] == {"page": "a", "sequence": 2, "problem": ""}
+    assert answer["sequence"] == 2
 
 
 def test_a_request_that_is_sent_again_gets_the_answer_of_the_first(
     state: AppState, document: Document
 ) -> None:
-    """A stroke that took five seconds was sent again; its deltas went, and a policy that moved ops was said to move none."""
+    """An edit that took five seconds was sent again; its deltas went, and a policy that moved ops was said to move none."""
     document.set_automatic("priority", {}, "minimal")
     document.reorder(["GPU", "CPU"] if document.devices[0].name == "CPU" else ["CPU", "GPU"])
-    request = {
-        "page": "twice",
-        "seen": 10**9,
-        "strokes": [
-            {"do": "order", "names": [d.name for d in reversed(document.devices)], "sequence": 1},
-            {
-                "do": "automatic",
-                "policy": "optimal:latency",
-                "costs": "estimate",
-                "grouping": "minimal",
-                "codegen": "op",
-                "sequence": 2,
-            },
-        ],
+    order = {"do": "order", "names": [d.name for d in reversed(document.devices)], "sequence": 1}
+    automatic = {
+        "do": "automatic",
+        "policy": "optimal:latency",
+        "costs": "estimate",
+        "grouping": "minimal",
+        "codegen": "op",
+        "sequence": 2,
     }
-    first, again = (_strokes(state, request, document.id) for _ in range(2))  # type: ignore[arg-type]
-    assert str(first[5]) == str(again[5]) and str(first[6]) == str(again[6])
-    moved = {**request, "strokes": [paint(3, 5), paint(4, 6)]}
-    first, again = (_strokes(state, moved, document.id) for _ in range(2))  # type: ignore[arg-type]
-    assert "+2" in str(first[5]) and str(first[5]) == str(again[5])
-    after = _strokes(state, {**request, "strokes": [{"do": "show", "sequence": 5}]}, document.id)  # type: ignore[typeddict-item]
-    assert "+2" not in str(after[5])
-
-
-def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
-    answer = _strokes(
-        state,
-        {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]},
-        document.id,
+    first, again = (sent(state, document, "twice", order, automatic)["panels"] for _ in range(2))
+    assert first["status"] == again["status"] and first["notice"] == again["notice"]
+    first, again = (
+        sent(state, document, "twice", paint(3, 5), paint(4, 6))["panels"] for _ in range(2)
     )
+    assert "+2" in str(first["status"]) and first["status"] == again["status"]
+    after = sent(state, document, "twice", {"do": "show", "sequence": 5})
+    assert "+2" not in str(after["panels"]["status"])
+
+
+def test_an_edit_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
+    answer = sent(state, document, "b", {"do": "rule-ops", "rule": 9, "sequence": 1}, paint(2, 3))
     assert len(document.placement.settings.pins) == 1
-    assert "does not know: 'fly'" in str(answer[6])
+    assert "no such rule" in answer["message"] and answer["message"] in str(
+        answer["panels"]["notice"]
+    )
 
 
 def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
     state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page sent the same stroke again for ever, and no other after it was done."""
+    """The page sent the same edit again for ever, and no other after it was done."""
 
     def fails(*_: Any) -> None:
         raise AssertionError("the minimum cut failed")
 
-    monkeypatch.setitem(HANDLERS, "reset", (HANDLERS["reset"][0], fails))
-    page = PageStrokes()
-    answers = page.apply(
-        [{"do": "reset", "sequence": 1}, paint(2, 3)], lambda s: Answer(apply(state, document, s))
+    monkeypatch.setitem(HANDLERS, HistoryEdit, fails)
+    queue = EditQueue()
+    answers = queue.apply(
+        queue.numbered(edits("a", {"do": "reset", "sequence": 1}, paint(2, 3)).edits),
+        lambda _, edit: Answer(apply(state, document, edit)),
     )
     assert (
         answers[0].message is not None
-        and "the plan is as before (AssertionError: the minimum" in answers[0].message["text"]
+        and "the plan is as before (AssertionError: the minimum" in answers[0].message.text
     )
-    assert answers[1].message is None and document.placement.settings.pins and page.last == 2
+    assert answers[1].message is None and document.placement.settings.pins and queue.last == 2
 
 
 @pytest.mark.parametrize(
     ("stroke", "fault"),
     [
-        ({"do": "fly"}, "does not know: 'fly'"),
-        ({}, "does not know"),
-        ({"do": "paint", "ops": [1]}, "“device” is missing"),
+        ({"do": "fly"}, "'fly' found using 'do' does not match"),
+        ({}, "edits.0: Unable to extract tag"),
+        ({"do": "paint", "ops": [1]}, "edits.0.paint.device: Field required"),
+        ({"do": "paint", "ops": ["1"], "device": 0}, "ops.0: .*valid integer"),
+        ({"do": "paint", "ops": [1], "device": True}, "device: .*valid integer"),
+        ({"do": "paint", "ops": 1, "device": 0}, "ops: .*valid list"),
+        ({"do": "paint", "ops": [1], "device": 0, "colour": 1}, "colour: Extra inputs"),
         ({"do": "unpin", "ops": [10**6]}, "does not fit the document"),
         (
             {"do": "grow", "how": "type", "ops": [-1], "device": None, "unpin": False},
-            "does not fit the document",
+            "ops.0: .*greater than or equal to 0",
         ),
         ({"do": "rule-ops", "rule": 3}, "no such rule"),
         ({"do": "region", "ops": [], "device": None, "unpin": False}, "Choose an op"),
@@ -173,27 +188,26 @@ def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
         ({"do": "adopt", "name": "x"}, "no tuned plan"),
     ],
 )
-def test_unknown_and_malformed_strokes_are_errors(
+def test_unknown_and_malformed_edits_are_errors(
     state: AppState, document: Document, stroke: Any, fault: str
 ) -> None:
     version = document.version
     with pytest.raises(EditorError, match=fault):
-        apply(state, document, stroke)
+        do(state, document, **stroke)
     assert document.version == version
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "change",
     [{"do": "fly"}, {"do": "open"}, {"do": "mode", "mode": "threads"}, {"do": "find", "text": 1}],
 )
-def test_unknown_and_malformed_detail_requests_are_errors(
-    document: Document, request_: Any
-) -> None:
-    with pytest.raises(EditorError):
-        changed_detail(document, request_, first_detail(document.graph))
+def test_unknown_and_malformed_changes_of_the_drawing_are_errors(change: Any) -> None:
+    request = {"detail": {"mode": "ops", "open": []}, "change": change}
+    with pytest.raises(EditorError, match="does not fit: change"):
+        validated(DrawingRequest, request, "a change")
 
 
-def test_profiles_are_read_once_a_stroke_at_most(
+def test_profiles_are_read_once_an_edit_at_most(
     state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = document.graph
@@ -224,22 +238,16 @@ def test_profiles_are_read_once_a_stroke_at_most(
     )
     for sequence in (1, 2):
         reads.clear()
-        _strokes(
-            state, {"page": "c", "seen": 10**9, "strokes": [paint(sequence, sequence)]}, document.id
-        )
+        sent(state, document, "c", paint(sequence, sequence))
         assert all(reads.count(path) <= 1 for path in present)
     # A device that is set up otherwise has no profile: the figures changed without a word.
     number = next(i for i, d in enumerate(document.devices) if not d.planned)
     name = document.devices[number].name
     fields = {"do": "device-field", "name": name, "device": number, "field": "properties"}
     for sequence, value in ((3, "session.intra_op.allow_spinning=0"), (4, "")):
-        stroke = {**fields, "value": value, "sequence": sequence}
-        answer = _strokes(state, {"page": "c", "seen": 10**9, "strokes": [stroke]}, document.id)  # type: ignore[list-item]
-        assert (
-            f"no profile of {name} as the table has it" in str(answer[6])
-            if value
-            else answer[6] is None
-        )
+        answer = sent(state, document, "c", {**fields, "value": value, "sequence": sequence})
+        said = f"no profile of {name} as the table has it"
+        assert said in answer["message"] if value else answer["panels"]["notice"] is None
     for path in present:
         path.unlink()
     assert figures_of(document)["basis"].source == "from shapes"
@@ -264,7 +272,7 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
             )
             if not number:
                 document.set_automatic("optimal", {"costs": "measured"}, "minimal")
-            apply(state, document, {"do": "show"})
+            do(state, document, do="show")
             used.append([d.name for d in document.placement.used_devices])
         steps = document.history.current.number
     finally:
@@ -275,7 +283,7 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
     )
 
 
-def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(
+def test_an_edit_does_not_wait_for_a_job_to_be_submitted(
     state: AppState, document: Document
 ) -> None:
     jobs = state.jobs
@@ -289,9 +297,7 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(
     try:
         assert jobs.entered.wait(30)
         stroke = threading.Thread(
-            target=_strokes,
-            daemon=True,
-            args=(state, {"page": "d", "seen": 10**9, "strokes": [paint(1, 4)]}, document.id),
+            target=sent, daemon=True, args=(state, document, "d", paint(1, 4))
         )
         stroke.start()
         stroke.join(20)
@@ -303,46 +309,38 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(
         state.benchmarks[document.id].job.cancel()
 
 
-def test_a_tooltip_does_not_wait_for_strokes_of_another_page(
+def test_a_tooltip_does_not_wait_for_edits_of_another_page(
     state: AppState, document: Document
 ) -> None:
-    """Strokes waited for a solve in the six threads that answer everything, one in each."""
-    app, page = create_app(state), state.pages.get("slow")
-
-    def callback(output: str) -> Any:
-        key = next(key for key in app.callback_map if output in key.strip(".").split("..."))
-        return app.callback_map[key]["callback"].__wrapped__
-
-    def wait_behind(sequence: int) -> dict[str, Any]:
-        return {"page": "slow", "seen": 10**9, "strokes": [paint(sequence, 4)]}
+    """Edits waited for a solve in the six threads that answer everything, one in each."""
+    queue = state.pages.get("slow")
+    routes = {route.name: route.endpoint for route in canvas_routes(state).routes}  # type: ignore[attr-defined]
 
     async def hover_meanwhile() -> Any:
         solving = threading.Event()
 
         def solve() -> None:
-            with page.lock:
+            with queue.lock:
                 solving.set()
                 answered_meanwhile.append(answered.wait(30))
 
         holder = threading.Thread(target=solve)
         holder.start()
         await state.long_work.run(solving.wait, 60)
-        strokes = [
-            asyncio.create_task(callback("view.data")(wait_behind(sequence), document.id))
+        waiting = [
+            asyncio.create_task(routes["edit"](document.id, edits("slow", paint(sequence, 4))))
             for sequence in range(1, 41)
         ]
         await asyncio.sleep(0)
-        hover = await callback("hover.children")(
-            {"ops": [1], "pairs": [], "number": 7}, document.id
-        )
+        hover = await routes["point"](document.id, ops="1")
         answered.set()
-        await asyncio.gather(*strokes)
+        await asyncio.gather(*waiting)
         holder.join()
-        return hover
+        return json.loads(hover.body)
 
     answered, answered_meanwhile = threading.Event(), list[bool]()
-    assert "7" in str(asyncio.run(hover_meanwhile()))
-    assert page.last == 40 and answered_meanwhile == [True]
+    assert asyncio.run(hover_meanwhile())["content"]
+    assert queue.last == 40 and answered_meanwhile == [True]
 
 
 def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_it(
@@ -383,12 +381,12 @@ def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_i
         and "other programs were busy" in shown
         and "Forget the profile of GPU" in shown
     )
-    apply(state, document, {"do": "forget-profile", "name": "GPU", "sequence": 1})
+    do(state, document, do="forget-profile", name="GPU")
     assert (
         not profile_path(graph, document.devices[1]).exists()
         and profile_path(graph, document.devices[0]).exists()
     )
-    apply(state, document, {"do": "forget-profile", "name": "CPU", "sequence": 2})
+    do(state, document, do="forget-profile", name="CPU")
     assert "Forget the profile" not in str(profiles_view(document))
     layout = document.layout("by profile")
     assert layout is not None and layout.placement is not None
@@ -405,13 +403,13 @@ def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_i
     again = Document(state.store, record, Solver(graph, decisions, abilities))
     assert again.placement.settings.policy_options["costs"] == "estimate"
     with pytest.raises(EditorError, match="no device TPU any more"):
-        apply(state, document, {"do": "forget-profile", "name": "TPU", "sequence": 3})
-    for number, name in enumerate(("CPU", "GPU"), 4):
-        apply(state, document, {"do": "put-back-profile", "name": name, "sequence": number})
+        do(state, document, do="forget-profile", name="TPU")
+    for name in ("CPU", "GPU"):
+        do(state, document, do="put-back-profile", name=name)
     assert document.placement.settings.policy_options["costs"] == "measured"
     assert "Put back" not in str(profiles_view(document)) and "Forget the profile of GPU" in str(
         profiles_view(document)
     )
     with pytest.raises(EditorError, match="no earlier profile of GPU"):
-        apply(state, document, {"do": "put-back-profile", "name": "GPU", "sequence": 6})
+        do(state, document, do="put-back-profile", name="GPU")
     document.set_automatic("priority", {}, "minimal")

@@ -1,4 +1,4 @@
-/* Brushes and what they ask of the server. */
+/* Edits of the plan: brushes and tools make them, and the server applies them in order. */
 ((editor) => {
   "use strict";
 
@@ -9,19 +9,23 @@
     DOUBLE_CLICK = 500,
     TITLE = 24; // height of a frame's title
 
-  /* Strokes that the server has not confirmed: all are sent with each new one, so that a request that is lost or overtaken
-     loses nothing, and once more when no answer comes. */
-  /** @type {Messages.Stroke[]} */
-  let pending = [];
-  let pendingOf = "",
-    retryAfter = FIRST_RETRY,
-    retry = 0;
+  /* Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
+     came meanwhile. A request that is lost is sent again, and each edit is applied once. */
+  /** @type {Map<string, EditQueue>} */
+  const queues = new Map();
 
   let last = "",
     lastTime = 0;
 
+  /** @param {string} document */
+  function queueOf(document) {
+    const queue = queues.get(document) ?? { waiting: [], sending: null, retryAfter: FIRST_RETRY, retry: 0, seen: 0 };
+    queues.set(document, queue);
+    return queue;
+  }
+
   /* The second tap of a double click paints what the first one painted; it must not be another step of the history. */
-  /** @param {Messages.Stroke} what */
+  /** @param {Edit} what */
   function repeats(what) {
     const text = JSON.stringify(what),
       again = what.do === "paint" && text === last && Date.now() - lastTime < DOUBLE_CLICK;
@@ -30,80 +34,114 @@
     return again;
   }
 
-  /** @type {Hetero["stroke"]} */
-  function stroke(what) {
+  /** @type {Hetero["edit"]} */
+  function edit(what, then) {
+    if (!page.view) return;
     if (what.do !== "show") editor.keepOpen();
     if (repeats(what)) return;
     page.sequence += 1;
     editor.hold();
-    const document = page.view ? page.view.document : "";
-    if (pendingOf !== document) pending = [];
-    pendingOf = document;
-    pending.push({ ...what, sequence: page.sequence });
-    retryAfter = FIRST_RETRY;
-    send();
+    const { document } = page.view;
+    queueOf(document).waiting.push({ edit: { ...what, sequence: page.sequence }, then });
+    send(document);
   }
 
-  function send() {
-    clearTimeout(retry);
-    if (editor.reachable())
-      editor.set("strokes", { data: { page: PAGE_ID, seen: page.view?.version ?? 0, strokes: [...pending] } });
-    retry = setTimeout(() => {
-      retryAfter = Math.min(2 * retryAfter, LAST_RETRY);
-      if (pending.length && page.view?.document === pendingOf) send();
-    }, retryAfter);
+  /** @param {string} document */
+  async function send(document) {
+    const queue = queueOf(document);
+    clearTimeout(queue.retry);
+    if (queue.sending || !queue.waiting.length) return;
+    if (page.view.document === document) queue.seen = page.view.version;
+    const sent = [...queue.waiting],
+      sending = new AbortController();
+    queue.sending = sending;
+    try {
+      const body = { page: `${PAGE_ID} ${document}`, seen: queue.seen, edits: sent.map((each) => each.edit) };
+      const answer = await editor.ask("edits", body, { document, signal: sending.signal });
+      if (queue.sending !== sending) return; // what was asked once more brings the answer
+      queue.sending = null;
+      queue.retryAfter = FIRST_RETRY;
+      queue.seen = answer.view.version;
+      queue.waiting = queue.waiting.filter((each) => each.edit.sequence > answer.sequence);
+      editor.showUnstored("");
+      if (page.view.document === document) show(answer, !queue.waiting.length);
+      for (const each of sent) if (each.edit.sequence <= answer.sequence) each.then?.();
+      send(document);
+    } catch (error) {
+      if (queue.sending !== sending) return;
+      queue.sending = null;
+      refused(document, sent, /** @type {Error & { status?: number }} */ (error));
+    }
   }
 
   /**
-   * @param {Messages.Confirmed | null} confirmed
-   * @param {Messages.View | null} view
+   * Edits that could not be stored are sent again; those that the server does not take are not.
+   * @param {string} document
+   * @param {Waiting[]} sent
+   * @param {Error & { status?: number }} error
    */
-  function strokesConfirmed(confirmed, view) {
-    if (confirmed?.page === PAGE_ID) {
-      pending = pending.filter((each) => (each.sequence || 0) > confirmed.sequence);
-      editor.showUnstored(confirmed.problem);
-      if (view && !confirmed.problem && !pending.length) showAutomatic(view);
+  function refused(document, sent, error) {
+    const queue = queueOf(document);
+    if (error.status && error.status < 500) {
+      queue.waiting = queue.waiting.filter((each) => !sent.includes(each));
+      editor.complain(error);
+      if (page.cy) editor.colour(page.cy, page.view);
+      return;
     }
-    if (!pending.length) clearTimeout(retry);
-    return window.dash_clientside.no_update;
+    if (error.status) editor.showUnstored(error.message);
+    queue.retry = window.setTimeout(() => send(document), queue.retryAfter);
+    queue.retryAfter = Math.min(2 * queue.retryAfter, LAST_RETRY);
   }
 
-  /** @type {Hetero["waitingStrokes"]} */
-  const waitingStrokes = () => (page.view?.document === pendingOf ? pending.length : 0);
+  /* What the server says of a plan, and of the edits that made it. */
+  /** @param {Messages.EditsAnswer} answer @param {boolean} all whether no edit waits */
+  function show(answer, all) {
+    editor.apply(answer.view);
+    for (const [id, children] of Object.entries(answer.panels)) editor.set(id, { children });
+    if (answer.selection) editor.set("selection", { data: answer.selection });
+    if (all) showAutomatic(answer.view);
+    editor.planChanged();
+  }
+
+  /* The panels follow the plan; so do the ribbon, and the graph where it shows subgraphs. */
+  /** @type {Hetero["planChanged"]} */
+  function planChanged() {
+    const { document, version, step } = page.view;
+    editor.set("plan", { data: { document, version, step } });
+    editor.ask("ribbon").then(editor.showRibbon, editor.complain);
+    if (page.detail?.mode === "subgraphs") editor.askDetail(null);
+  }
+
+  /** @type {Hetero["waitingEdits"]} */
+  const waitingEdits = () => (page.view ? queueOf(page.view.document).waiting.length : 0);
 
   /** @type {Hetero["resend"]} */
   function resend() {
-    retryAfter = FIRST_RETRY;
-    if (waitingStrokes()) send();
+    for (const [document, queue] of queues) {
+      queue.sending?.abort();
+      queue.sending = null;
+      queue.retryAfter = FIRST_RETRY;
+      send(document);
+    }
   }
 
   /* The graph shows again what the server has confirmed. */
   /** @type {Hetero["dropWaiting"]} */
   function dropWaiting() {
-    pending = [];
-    clearTimeout(retry);
+    const queue = queueOf(page.view.document);
+    queue.sending?.abort();
+    queue.sending = null;
+    queue.waiting = [];
+    clearTimeout(queue.retry);
     if (page.cy && page.view) editor.colour(page.cy, page.view);
-    if (editor.reachable()) stroke({ do: "show" });
-  }
-
-  /**
-   * What the server wants to be done, e.g. the rules of a file: through here, so that it is in order with the strokes.
-   * @param {Messages.Stroke | null} what
-   */
-  function strokeFromServer(what) {
-    if (what) {
-      stroke(what);
-      setTimeout(() => editor.set("next-stroke", { data: null }), 0); // the same once more is another stroke
-    }
-    return window.dash_clientside.no_update;
+    if (editor.reachable()) edit({ do: "show" });
   }
 
   /** @type {{ document: string, policy: string, grouping: string, costs: string, codegen: string } | null} */
   let asked = null; // the automatic mode that the lists had last: the server's, or a later choice of the person
 
   /**
-   * The lists show what the server has, unless a choice that is newer than its answer waits. The server's callback does not
-   * set them: Dash would keep a choice back until that callback is done, and then replace it.
+   * The lists show what the server has, unless a choice that is newer than its answer waits.
    * @param {Messages.View} view
    */
   function showAutomatic(view) {
@@ -113,7 +151,7 @@
   }
 
   /**
-   * A change of the automatic mode is a stroke; an answer of the server that sets the lists is not.
+   * A change of the automatic mode is an edit; an answer of the server that sets the lists is not.
    * @param {string} policy
    * @param {string} grouping
    * @param {string} costs
@@ -125,9 +163,8 @@
     const same = !was || (policy === was.policy && grouping === was.grouping && costs === was.costs && codegen === was.codegen);
     if (view && !same) {
       asked = { document: view.document, policy, grouping, costs, codegen };
-      stroke({ do: "automatic", policy, grouping, costs, codegen });
+      edit({ do: "automatic", policy, grouping, costs, codegen });
     }
-    return window.dash_clientside.no_update;
   }
 
   /** @type {Hetero["painting"]} */
@@ -155,12 +192,12 @@
         }),
       );
     }
-    stroke({ do: "paint", ops: ops, device: target, force: Boolean(force) });
+    edit({ do: "paint", ops: ops, device: target, force: Boolean(force) });
   }
 
   /** @type {Hetero["paintOrUnpin"]} */
   function paintOrUnpin(ops) {
-    if (page.brush === "unpin") stroke({ do: "unpin", ops: ops });
+    if (page.brush === "unpin") edit({ do: "unpin", ops: ops });
     else paint(ops, device());
   }
 
@@ -172,7 +209,7 @@
     const ops = editor.opsOf(node),
       op = ops[0];
     if (page.region === "region") {
-      stroke({ do: "region", ops: [op], device: device(), unpin: unpin() });
+      edit({ do: "region", ops: [op], device: device(), unpin: unpin() });
     } else if (page.region === "between") {
       if (page.first === null) {
         page.first = ops;
@@ -181,7 +218,7 @@
         showMode();
         return;
       }
-      stroke({ do: "between", first: page.first, ops: ops, device: device(), unpin: unpin() });
+      edit({ do: "between", first: page.first, ops: ops, device: device(), unpin: unpin() });
       unmarkFirst();
       page.first = null;
       showMode();
@@ -230,7 +267,7 @@
       say("Select an op first, then choose what to grow it to.");
       return;
     }
-    stroke({ do: "grow", how: how, ops: ops, device: device(), unpin: unpin() });
+    edit({ do: "grow", how: how, ops: ops, device: device(), unpin: unpin() });
   }
 
   /** @type {Hetero["setBrush"]} */
@@ -284,13 +321,14 @@
   }
 
   editor.provide({
-    waitingStrokes,
+    waitingEdits,
+    planChanged,
     resend,
     dropWaiting,
     say,
     painting,
     device,
-    stroke,
+    edit,
     paint,
     paintOrUnpin,
     tapOp,
@@ -301,5 +339,5 @@
     setRegion,
     showMode,
   });
-  editor.callbacks({ setAutomatic, strokeFromServer, strokesConfirmed });
+  editor.callbacks({ setAutomatic });
 })(window.hetero);

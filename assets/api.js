@@ -1,0 +1,65 @@
+/* Requests to the server's routes, which `docs/reference/http.md` describes, and files that come from it. */
+((editor) => {
+  "use strict";
+
+  /** @param {Response} answer */
+  async function reasonOf(answer) {
+    const text = await answer.text();
+    try {
+      return JSON.parse(text).detail || text;
+    } catch (_error) {
+      return text || `The server answers with an error (${answer.status}).`;
+    }
+  }
+
+  /* The answer to a request, or an error with the server's reason and the status; without one where it cannot be reached. */
+  /** @type {Hetero["request"]} */
+  async function request(address, options = {}) {
+    const answer = await fetch(address, { cache: "no-store", ...options });
+    if (!answer.ok) throw Object.assign(new Error(await reasonOf(answer)), { status: answer.status });
+    return answer;
+  }
+
+  /**
+   * @param {string} what
+   * @param {object | null} [body]
+   * @param {AskOptions} [options]
+   */
+  async function ask(what, body, options = {}) {
+    const { document = editor.page.view.document, signal } = options;
+    const posted = body && {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    };
+    const answer = await request(`/d/${encodeURIComponent(document)}/${what}`, { ...posted, signal });
+    return answer.status === 204 ? null : answer.json();
+  }
+
+  /* A file of the server's, for the person to keep. */
+  /** @type {Hetero["download"]} */
+  async function download(what) {
+    const answer = await request(`/d/${editor.page.view.document}/${what}`);
+    const name = /filename="([^"]*)"/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  /** @type {Hetero["component"]} */
+  const component = (type, props) => ({ namespace: "hetero_controls", type, props });
+
+  /* What went wrong, over the graph. Work that a person ended is no fault, and a server that is gone has a line of its own. */
+  /** @type {Hetero["complain"]} */
+  function complain(error) {
+    const { status, message } = /** @type {{ status?: number, message: string }} */ (error);
+    if (!status || status === 409) return;
+    const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
+    const note = ["div", { className: "note bad", role: "alert" }, ["div", { className: "message" }, message], close];
+    editor.set("notice", { children: component("Plain", { tree: [note] }) });
+  }
+
+  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain });
+})(window.hetero);

@@ -1,0 +1,116 @@
+/* Benchmarks, profiles and tunings: started and ended here, and followed by the events that the server sends. */
+((editor) => {
+  "use strict";
+
+  const CHART_EVERY = 2000; // a browser without a GPU takes 0.3 s to draw one, which disturbs the benchmark
+  /** @type {EventSource | null} */
+  let events = null;
+  let drawn = 0;
+
+  /** @param {boolean} running */
+  function setButtons(running) {
+    for (const id of ["bench-start", "bench-profile", "bench-tune"]) editor.set(id, { disabled: running });
+    editor.set("bench-cancel", { disabled: !running, busy: false });
+  }
+
+  /** @param {unknown} error @param {string} title */
+  function failed(error, title) {
+    const { message } = /** @type {Error} */ (error);
+    editor.set("bench-problem", { children: editor.component("Alert", { title, children: message }) });
+  }
+
+  /* Follows the run of the document to its end: one that was started here or in another tab, or before the page was loaded. */
+  /** @type {Hetero["followRun"]} */
+  function followRun() {
+    events?.close();
+    if (!editor.page.view) return;
+    const { document } = editor.page.view,
+      source = new EventSource(`/d/${encodeURIComponent(document)}/runs/events`);
+    events = source;
+    drawn = 0;
+    let begun = false;
+    source.addEventListener("message", (message) => {
+      if (editor.page.view.document !== document) {
+        source.close();
+        return;
+      }
+      /** @type {Messages.RunEvent} */
+      const event = JSON.parse(message.data);
+      if (event.done) source.close();
+      if (event.run) show(event, begun);
+      begun = true;
+    });
+    source.addEventListener("error", () => source.close()); // the server is gone: what is asked when it is back follows again
+  }
+
+  /** @param {Messages.RunEvent} event @param {boolean} begun whether the run was seen before its end */
+  function show(event, begun) {
+    const { run, done, samples } = event;
+    editor.set("bench-text", { children: event.text });
+    editor.set("bench-progress", { value: (100 * event.share).toFixed(1) });
+    setButtons(!done);
+    if (!begun && !done)
+      editor.set("run", { data: { run, done, samples: 0 } }); // an empty chart, which reads its library
+    else if (done || (samples && Date.now() - drawn > CHART_EVERY)) {
+      drawn = Date.now();
+      editor.set("run", { data: { run, done, samples } });
+    }
+    if (!done) return;
+    if (begun && event.kind !== "benchmark")
+      editor.edit({ do: "show" }); // costs are measured now, and with them all figures
+    else editor.ask("ribbon").then(editor.showRibbon, editor.complain);
+  }
+
+  /**
+   * @param {unknown} _start
+   * @param {unknown} _profile
+   * @param {unknown} _tune
+   * @param {Messages.RunRequest["seconds"]} seconds
+   * @param {Messages.RunRequest["mode"]} mode
+   * @param {Messages.RunRequest["requests"]} requests
+   * @param {boolean} memory
+   */
+  async function startRun(_start, _profile, _tune, seconds, mode, requests, memory) {
+    const pressed = window.dash_clientside.callback_context.triggered.find(({ value }) => value);
+    if (!pressed) return;
+    const kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune" })[pressed.prop_id.split(".")[0]];
+    editor.set("bench-problem", { children: null });
+    setButtons(true);
+    try {
+      await editor.ask("runs", {
+        kind: kind ?? "benchmark",
+        seconds,
+        mode: mode || "latency",
+        requests,
+        memory: Boolean(memory),
+      });
+    } catch (error) {
+      setButtons(false);
+      failed(error, "The benchmark could not finish");
+    }
+    followRun();
+  }
+
+  /** @param {number | undefined} clicks */
+  function cancelRun(clicks) {
+    if (!clicks) return;
+    editor.set("bench-cancel", { busy: true });
+    editor.ask("runs/cancel", {}).catch(editor.complain);
+  }
+
+  /** @param {number | undefined} clicks */
+  async function calibrate(clicks) {
+    if (!clicks) return;
+    try {
+      const { text } = await editor.ask("runs/calibrate", {});
+      editor.edit({ do: "show" });
+      editor.set("bench-text", { children: text });
+      editor.set("bench-problem", { children: null });
+    } catch (error) {
+      failed(error, "Nothing was calibrated");
+    }
+  }
+
+  editor.provide({ followRun });
+  editor.callbacks({ startRun, cancelRun, calibrate, inFlight: (/** @type {string} */ mode) => mode !== "throughput" });
+})(window.hetero);

@@ -1,0 +1,119 @@
+"""Panels that follow the plan. Their one input about it is the store ``plan``: document, version, and what figures go by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from dash import Dash, Input, Output, State
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.web.app_state import AppState
+from editor.web.controls import Plain, plain
+from editor.web.panels import inspector
+from editor.web.panels.devices import device_list, history_list, pins_summary
+from editor.web.panels.fallback_table import fallbacks_view
+from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.profiles import profiles_view
+from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.workspace.document import Document
+
+
+def register(app: Dash, state: AppState) -> None:
+    """Adds the callbacks."""
+
+    @app.callback(
+        Output("devices", "children"),
+        Output("pins", "children"),
+        Output("history", "children"),
+        Input("plan", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def tools(_plan: Any, document_id: str) -> Any:
+        return await _of(
+            state,
+            document_id,
+            lambda document: (
+                plain(device_list(document)),
+                plain(pins_summary(document)),
+                plain(history_list(document)),
+            ),
+        )
+
+    @app.callback(
+        Output("subgraphs", "rowData"),
+        Output("transfers", "rowData"),
+        Input("plan", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def tables(_plan: Any, document_id: str) -> Any:
+        return await _of(
+            state, document_id, lambda document: (subgraph_rows(document), transfer_rows(document))
+        )
+
+    @app.callback(
+        Output("fallbacks", "children"),
+        Input("plan", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def fallbacks(_plan: Any, document_id: str) -> Any:
+        return await _of(state, document_id, lambda document: plain(fallbacks_view(document)))
+
+    @app.callback(
+        Output("inspector", "children"),
+        Input("selection", "data"),
+        Input("plan", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def inspect(selection: dict[str, Any] | None, _plan: Any, document_id: str) -> Any:
+        return await _of(state, document_id, lambda document: _inspected(document, selection or {}))
+
+    for panel, tab, view in (
+        ("memory", "memory", memory_view),
+        ("profiles", "benchmark", profiles_view),
+    ):
+        _while_open(app, state, panel, tab, view)
+
+
+def _while_open(
+    app: Dash, state: AppState, panel: str, tab: str, view: Callable[[Document], list[Any]]
+) -> None:
+    """A panel that follows the plan while its tab is open."""
+
+    @app.callback(
+        Output(panel, "children"),
+        Input("plan", "data"),
+        Input("tabs", "value"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def show(_plan: Any, now: str, document_id: str) -> Any:
+        if now != tab:
+            raise PreventUpdate
+        return await _of(state, document_id, lambda document: plain(*view(document)))
+
+
+async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]) -> Any:
+    """What a panel shows of a document; it stays as it is where there is none any more."""
+    try:
+        return await asyncio.to_thread(lambda: work(state.document(document_id)))
+    except (EditorError, OSError):  # a profile may go while it is listed
+        raise PreventUpdate from None
+
+
+def _inspected(document: Document, selection: dict[str, Any]) -> Plain:
+    ops = [op for op in selection.get("ops") or [] if 0 <= op < len(document.graph)]
+    tensor = selection.get("tensor")
+    if len(ops) == 1:
+        return plain(inspector.op(document, ops[0]))
+    if ops:
+        return plain(inspector.several(document, ops))
+    if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):
+        return plain(inspector.tensor(document, tensor))
+    return plain(inspector.plan(document))

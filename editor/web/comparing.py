@@ -1,0 +1,36 @@
+"""Layouts for the page: chosen by name, and as a standalone page."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from editor.exports.report import write_comparison
+from editor.web.app_state import AppState
+from editor.workspace.document import Document
+from editor.workspace.layouts import Layout
+
+
+def chosen_layouts(state: AppState, document: Document, names: Sequence[str]) -> list[Layout]:
+    """Layouts by name, as far as there are any.
+
+    Raises:
+        Cancelled: a person ended it.
+    """
+    with state.tasks.begin(document.id, "Solving the layouts") as task:
+        found = []
+        for number, name in enumerate(names):
+            task.step(number, len(names), f"Solving “{name}”")
+            found.append(document.layout(name, task.should_stop))
+        return [layout for layout in found if layout is not None]
+
+
+def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> tuple[str, bytes]:
+    """Name and content of the standalone page of some layouts."""
+    document = state.document(document_id)
+    layouts = chosen_layouts(state, document, names)
+    chosen = {layout.name: layout.placement for layout in layouts if layout.placement is not None}
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
+        return f"{path.stem}_comparison.html", path.read_bytes()

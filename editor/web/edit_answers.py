@@ -1,0 +1,180 @@
+"""Answers a request of edits: applies them, and says what came of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from editor.errors import EditorError, WorkspaceError
+from editor.graph.graph import Ints
+from editor.placement.device_profile import load_profile
+from editor.web import messages as m
+from editor.web.app_state import AppState
+from editor.web.controls import plain
+from editor.web.edit_queue import (
+    Answer,
+    changes_of_others,
+    describe_changes,
+    refuse_unseen,
+)
+from editor.web.edits import apply
+from editor.web.panels.devices import outcome
+from editor.web.panels.notice import notice, refusal_notice
+from editor.web.panels.parts import problem
+from editor.web.panels.status import status
+from editor.web.view import figures_of, view_of
+from editor.workspace.document import Document, Refusal
+from editor.workspace.folders import Author, acting_as
+from editor.workspace.history import Change
+
+
+def _component(content: Any) -> m.Component | None:
+    """Elements as a component of the page."""
+    return None if content is None else dict(plain(content).to_plotly_json())
+
+
+class _Before(NamedTuple):
+    """The figures that the page shows; and devices and subgraphs of ops with what others did since."""
+
+    figures: m.Figures
+    devices: Ints
+    subgraphs: Ints
+
+
+def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.EditsAnswer:
+    """Applies the edits of a page.
+
+    Raises:
+        WorkspaceError: they could not be stored; the page sends them again.
+        EditorError: the document cannot be opened.
+    """
+    document, queue = state.document(document_id), state.pages.get(request.page)
+    with queue.lock:
+        edits = queue.numbered(request.edits)
+        before = queue.before(edits, lambda: _refreshed(document))
+        document.refresh()
+        others = changes_of_others(document, request.page, request.seen)
+        answers = queue.apply(
+            edits,
+            lambda sequence, edit: _applied(
+                state,
+                document,
+                Author(request.page, sequence, queue.name, state.server_name),
+                edit,
+                others,
+            ),
+        )
+        said = (
+            _notice(state, document, answers, others)
+            or _lost_profile(document, request, before)
+            or _no_change(document, request, before)
+        )
+        panels: dict[str, m.Component | None] = {
+            "status": _component(status(document, before.figures)),
+            "outcome": _component(outcome(document)),
+            "notice": _component(said[1]),
+        }
+        device_problems = [a.device_problem for a in answers if a.device_problem is not None]
+        if device_problems:
+            wrong = device_problems[-1]
+            panels["device-problem"] = (
+                problem(wrong, "This change was not made").to_plotly_json() if wrong else None
+            )
+        return {
+            "view": view_of(document),
+            "figures": figures_of(document),
+            "sequence": queue.last,
+            "selection": _selection(answers),
+            "message": said[0],
+            "panels": panels,
+        }
+
+
+def _refreshed(document: Document) -> _Before:
+    figures = figures_of(document)
+    document.refresh()
+    placement = document.placement
+    return _Before(figures, placement.assignment.device, placement.division.subgraph_of_op)
+
+
+def _applied(
+    state: AppState,
+    document: Document,
+    author: Author,
+    edit: m.Edit,
+    others: list[Change],
+) -> Answer:
+    refuse_unseen(edit, others, state.server_name)
+    in_form = edit.do in ("device-field", "add-device", "remove-device")
+    with acting_as(author):
+        try:
+            return Answer(apply(state, document, edit), edit.message, "" if in_form else None)
+        except WorkspaceError:
+            raise
+        except EditorError as error:
+            if not in_form:
+                raise
+            return Answer(device_problem=str(error))
+
+
+_Said = tuple[str, Any]
+"""A message as a text, and as it stands over the graph."""
+
+
+def _notice(
+    state: AppState, document: Document, answers: list[Answer], others: list[Change]
+) -> _Said | None:
+    """The message of the last edit that has one, else what others did."""
+    for answer in reversed(answers):
+        if isinstance(answer.outcome, Refusal):
+            names = [d.name for d in document.devices]
+            number = names.index(answer.outcome.device)
+            source = document.devices[number].published.source
+            return answer.outcome.reason, refusal_notice(answer.outcome, number, source)
+        if answer.message is not None:
+            profile = ("run-bench-profile", "Profile now") if answer.needs_profile else None
+            text = answer.message.text
+            return text, notice(text, answer.message.bad, profile)
+    if not others:
+        return None
+    text = describe_changes(others, state.server_name)
+    return text, notice(text)
+
+
+def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
+    """Says so where another policy, or other costs, place every op as before: nothing else on the page would tell."""
+    placement = document.placement
+    last = request.edits[-1].do if request.edits else ""
+    if last != "automatic" or not np.array_equal(before.devices, placement.assignment.device):
+        return "", None
+    same_cut = np.array_equal(before.subgraphs, placement.division.subgraph_of_op)
+    text = "Every op stays on its device" + ("." if same_cut else "; the subgraphs are others.")
+    return text, notice(text)
+
+
+def _lost_profile(document: Document, request: m.Edits, before: _Before) -> _Said | None:
+    """Says so where a change of a device leaves figures without the profile that they came from."""
+    last = request.edits[-1].do if request.edits else ""
+    if (
+        last not in ("device-field", "add-device")
+        or before.figures["basis"] == figures_of(document)["basis"]
+    ):
+        return None
+    names = [
+        d.name
+        for d in document.devices
+        if not d.planned and load_profile(document.graph, d) is None
+    ]
+    if not names:
+        return None
+    text = f"Figures are estimates now: there is no profile of {' and '.join(names)} as the table has it."
+    return text, notice(text, command=("run-bench-profile", "Profile now"))
+
+
+def _selection(answers: list[Answer]) -> m.Selection | None:
+    """The ops that the last choosing edit chose."""
+    for answer in reversed(answers):
+        if isinstance(answer.outcome, list):
+            return {"ops": answer.outcome, "select": True, "count": True}
+    return None

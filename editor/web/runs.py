@@ -1,0 +1,129 @@
+"""Benchmarks, profiles and tunings of a document: started, followed and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from editor.errors import EditorError, WorkspaceError
+from editor.sandbox.jobs import TIME_LIMIT_SECONDS
+from editor.text import human_seconds
+from editor.web import messages as m
+from editor.web.app_state import AppState
+from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.workspace.document import Document
+
+_REFRESH_SECONDS = 0.5
+
+
+def start_run(state: AppState, document_id: str, request: m.RunRequest) -> m.Run:
+    """Starts a run.
+
+    Raises:
+        EditorError: an option is not possible, or a run is under way.
+    """
+    document = state.document(document_id)
+    benchmark = state.start_job(document, request.kind, _options(request))
+    return {"run": benchmark.job.id}
+
+
+def _options(request: m.RunRequest) -> JobOptions:
+    try:
+        chosen = JobOptions(
+            float(request.seconds or 3), request.mode, int(request.requests or 4), request.memory
+        )
+    except (ValueError, OverflowError):
+        raise EditorError("Seconds and requests are numbers.") from None
+    if not 0 < chosen.seconds <= TIME_LIMIT_SECONDS or not 0 < chosen.requests <= 1024:
+        raise EditorError(
+            f"A run takes up to {TIME_LIMIT_SECONDS:.0f} s, with up to 1,024 requests at once."
+        )
+    return chosen
+
+
+async def follow_run(state: AppState, document_id: str) -> AsyncIterator[m.RunEvent]:
+    """Says how far the run of a document is, until its end."""
+    state.page_shown()
+    benchmark = state.benchmarks.get(document_id)
+    if benchmark is None:
+        yield {"run": "", "kind": "", "done": True, "text": "", "share": 0.0, "samples": 0}
+        return
+    seen = -1
+    while not benchmark.job.done:
+        events = list(benchmark.job.events)
+        if len(events) != seen:
+            seen = len(events)
+            yield _progress(benchmark, events)
+        await asyncio.sleep(_REFRESH_SECONDS)
+    document = await asyncio.to_thread(state.document, document_id)
+    # It writes to the database, which another program may hold for seconds.
+    yield await state.long_work.run(_ended, state, document, benchmark)
+
+
+def _progress(benchmark: BenchmarkState, events: list[dict[str, Any]]) -> m.RunEvent:
+    samples = [event for event in events if event["kind"] == "sample"]
+    waiting: dict[str, Any] = {"kind": "phase", "text": "waiting for a worker"}
+    last = events[-1] if events else waiting
+    if last["kind"] == "phase":
+        text = f"{last['text'][:1].upper()}{last['text'][1:]} …"
+        share = last["done"] / last["total"] if last.get("total") else 0.0
+    else:
+        text, share = f"Measuring: {runs_of(samples)} runs", last["progress"]
+    return _event(benchmark, text, share, samples)
+
+
+def _event(
+    benchmark: BenchmarkState, text: str, share: float, samples: list[dict[str, Any]]
+) -> m.RunEvent:
+    return {
+        "run": benchmark.job.id,
+        "kind": benchmark.kind,
+        "done": benchmark.job.done,
+        "text": text,
+        "share": float(share),
+        "samples": len(samples),
+    }
+
+
+def _ended(state: AppState, document: Document, benchmark: BenchmarkState) -> m.RunEvent:
+    """How a run ended. A run without a result gives its place back to the one before it."""
+    samples = [event for event in benchmark.job.events if event["kind"] == "sample"]
+    text, share = _end_text(document, benchmark, samples)
+    if not benchmark.has_result and benchmark.previous is not None:
+        benchmark.previous.problem = benchmark.problem
+        state.benchmarks[document.id] = benchmark.previous
+        text = "No new result. What stands here is the run before."
+    return _event(benchmark, text, share, samples)
+
+
+def _end_text(
+    document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]]
+) -> tuple[str, float]:
+    try:
+        result = benchmark.job.result(0)
+    except EditorError as error:
+        benchmark.problem = str(error)
+        return ("Cancelled." if str(error) == "cancelled" else "Failed."), 0.0
+    if benchmark.kind == "profile":
+        return "Profiled.", 1.0
+    if benchmark.kind == "tune":
+        return result.proposal, 1.0
+    first = result[0]
+    try:
+        if not benchmark.kept:
+            document.keep_run(first, benchmark.layout)
+            benchmark.kept = True
+    except WorkspaceError as error:
+        benchmark.problem = f"This result is not in the list of benchmarks. {error}"
+    throughput = first.mode == "throughput"
+    found = first.rate if throughput else f"median {human_seconds(first.total.median)}"
+    return (
+        f"Done: {found} over {first.runs} runs, {runs_of(samples)} with the baselines.",
+        1.0,
+    )
+
+
+def runs_of(samples: list[dict[str, Any]]) -> int:
+    """Runs that counted, of all plans and baselines."""
+    return sum(sample["runs"] for sample in samples)
