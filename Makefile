@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-all test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock size install clean
+.PHONY: help run check test test-all test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -56,8 +56,13 @@ lint-code: $(VENV)/.installed-dev
 	$(BIN)/bandit -q -r editor app.py --severity-level medium
 	$(BIN)/python .ci/dependencies.py
 
-lint-web: node_modules/.installed ## Format, lint and types of the page's scripts and styles
+types: $(VENV)/.installed-dev node_modules/.installed ## Write types/api.d.ts and docs/reference/openapi.json from the page's routes
+	@VENV=$(VENV) PYTHONPATH=. .ci/types
+
+lint-web: types ## Format, lint and types of the page's scripts and styles
 	VENV=$(VENV) .ci/web-tools check
+	@git diff --exit-code --stat -- types/api.d.ts docs/reference/openapi.json || \
+		{ echo "The page's types were made anew: commit them." >&2; exit 1; }
 
 docs: $(VENV)/.installed-docs ## Build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

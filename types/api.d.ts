@@ -1,7 +1,7 @@
 /* Made by `make types` from editor/web/messages.py. */
 
 /**
- * What a time, rate or ratio is; as ``kind`` in every JSON.
+ * The kind of a time, rate or ratio; as ``kind`` in every JSON.
  */
 export type Kind = "estimate" | "prediction" | "measurement";
 /**
@@ -45,7 +45,7 @@ export interface Automatic {
   codegen: string;
 }
 /**
- * What a number is, and where it comes from.
+ * The kind of a number, and its source.
  */
 export interface Basis {
   kind: Kind;
