@@ -98,8 +98,8 @@
     return shown;
   }
 
-  /** Dash's layout has the first page already. */
-  let placed = false;
+  /** The address whose page is shown: Dash asks for the first one once or twice, by the moment in which the address is told. */
+  let shownPath = "";
 
   /* The first page was asked for before the scripts were read (`inline_start_scripts.js`). Where it has come, it is a part of Dash's
      layout, which otherwise would be drawn without it first. */
@@ -109,20 +109,18 @@
       place = layout.props.children.find((each) => each.props.id === "page");
     if (!first?.page || !place || first.path !== window.location.pathname) return;
     window.heteroFirstPage = undefined;
-    placed = true;
+    shownPath = first.path;
     place.props.children = first.page;
     expected(first.page);
   }
 
   /**
    * What an address shows.
-   * @param {string} path
+   * @param {string | undefined} path
    */
   async function pageAt(path) {
-    if (placed) {
-      placed = false;
-      return window.dash_clientside.no_update;
-    }
+    if (!path || path === shownPath) return window.dash_clientside.no_update;
+    shownPath = path;
     const early = window.heteroFirstPage;
     window.heteroFirstPage = undefined;
     let words = "The server does not answer. Start it again, and reload the page.";
@@ -133,6 +131,7 @@
       if (answer.ok) return expected(await answer.json());
       words = `The server could not make this page (${answer.status}); what it printed says why.`;
     } catch (_error) {} // it is gone
+    shownPath = "";
     return { namespace: "dash_html_components", type: "Div", props: { children: words, className: "empty" } };
   }
 

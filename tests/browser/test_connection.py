@@ -115,6 +115,7 @@ def test_two_servers_on_one_workspace_lose_no_stroke(own_server: Server, tab: Ta
             paint(pages[op % 2], op)
         for page in pages:
             shows(page, 40)
+        paint(pages[0], 40)
         message(pages[1], f":{own_server.port} changed the plan")
     finally:
         other.stop()

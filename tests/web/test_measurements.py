@@ -7,21 +7,18 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from dash._callback_context import context_value
-from dash._utils import AttributeDict
 
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
-from editor.web.callbacks import benchmarking
+from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.panels.tables import subgraph_rows, transfer_rows
-from editor.web.server import create_app
+from editor.web.runs import follow_run
 from editor.web.view import plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -90,27 +87,25 @@ def test_the_end_of_a_benchmark_leaves_the_event_loop_free_while_another_program
     """All pages were told that the server does not answer."""
     benchmark = state.start_job(document, "benchmark", JobOptions(0.2))
     benchmark.job.result(120)
-    shown: dict[str, Any] = {}
-    context_value.set(AttributeDict(updated_props=shown))
-    app = create_app(state)
-    follow = next(
-        found
-        for each in app.callback_map.values()
-        if (found := each["callback"].__wrapped__).__module__ == benchmarking.__name__
-        and found.__name__ == "follow"
-    )
 
-    async def end_while_held() -> None:
+    async def end_while_held() -> list[RunEvent]:
+        seen: list[RunEvent] = []
         with contextlib.closing(sqlite3.connect(next(tmp_path.rglob("*.db")))) as other:
             other.execute("BEGIN IMMEDIATE")
-            ending = asyncio.create_task(follow(None, document.id, None))
-            while "bench-result" not in shown and not ending.done():  # it is stored next
+
+            async def follow() -> None:
+                seen.extend([event async for event in follow_run(state, document.id)])
+
+            ending = asyncio.create_task(follow())
+            for _ in range(20):  # the event loop goes on while the result waits to be stored
                 await asyncio.sleep(0.01)
+            assert not ending.done()
             other.rollback()
             await ending
+        return seen
 
-    asyncio.run(end_while_held())
-    assert "bench-problem" not in shown, shown["bench-problem"]
+    (event,) = asyncio.run(end_while_held())
+    assert event["done"] and not benchmark.problem
     assert len(document.runs()) == 1 and benchmark.kept
 
 
