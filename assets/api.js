@@ -58,7 +58,7 @@
     if (!status || status === 409) return;
     const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
     const note = ["div", { className: "note bad", role: "alert" }, ["div", { className: "message" }, message], close];
-    editor.set("notice", { children: component("Plain", { tree: [note] }) });
+    editor.set("notice", { children: component("StaticHtml", { tree: [note] }) });
   }
 
   editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain });

@@ -185,8 +185,8 @@
     );
   }
 
-  /** @param {Controls.SeveralProps} props */
-  function Several(props) {
+  /** @param {Controls.MultiSelectProps} props */
+  function MultiSelect(props) {
     const { id, data, placeholder, search } = props;
     /** @param {string[]} next */
     const setValue = (next) => props.setProps({ value: next });
@@ -283,6 +283,6 @@
     );
   }
 
-  window.hetero_controls = { Button, Select, Field, Checkbox, Several };
+  window.hetero_controls = { Button, Select, Field, Checkbox, MultiSelect };
   window.hetero.provide({ idOf, icon, classes });
 })();

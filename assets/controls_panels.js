@@ -25,7 +25,7 @@
   }
 
   /** @param {{ children: unknown }} props */
-  const Later = ({ children }) => (useGraphShown() ? children : null);
+  const Deferred = ({ children }) => (useGraphShown() ? children : null);
 
   /**
    * @param {unknown} node
@@ -38,7 +38,7 @@
   }
 
   /** @param {{ tree: Controls.Node[] }} props */
-  const Plain = ({ tree }) => h(Fragment, {}, ...tree.map(element));
+  const StaticHtml = ({ tree }) => h(Fragment, {}, ...tree.map(element));
 
   /** @type {Record<string, (now: number, count: number) => number>} */
   const STEPS = {
@@ -206,5 +206,5 @@
     );
   }
 
-  Object.assign(window.hetero_controls, { Later, Plain, Tabs, Popover, Alert });
+  Object.assign(window.hetero_controls, { Deferred, StaticHtml, Tabs, Popover, Alert });
 })(window.hetero);

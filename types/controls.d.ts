@@ -68,7 +68,7 @@ declare namespace Controls {
     disabled?: boolean;
   }
 
-  interface SeveralProps extends Common {
+  interface MultiSelectProps extends Common {
     value?: string[];
     data: Item[];
     label?: string;

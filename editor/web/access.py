@@ -1,12 +1,22 @@
-"""Tokens that open the page, and the sessions that they begin. A token has 192 bits: nobody guesses one."""
+"""Tokens that open the page, the sessions that they begin, and hosts that are shared, where a token is needed.
+
+A token has 192 bits and cannot be guessed.
+"""
 
 from __future__ import annotations
 
+import getpass
 import hmac
 import json
+import os
 import secrets
+import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from editor.files import write_atomic
 
@@ -60,3 +70,48 @@ class Access:
                 self._tickets.discard(ticket)
                 right = True
         return right
+
+
+# ---- shared hosts, where loopback access does not imply the owner ----
+
+_FIRST_PERSON = 1000
+"""Lower user ids are of services."""
+_NO_SHELL = frozenset({"nologin", "false", "sync", "halt", "shutdown", ""})
+
+
+def other_users(
+    accounts: Iterable[Any] | None = None, logged_in: Iterable[str] | None = None
+) -> list[str]:
+    """Names of other people who have an account with a shell, or are logged in; sorted.
+
+    Args:
+        accounts: entries of ``pwd``; default: those of this machine, where it has such a list.
+        logged_in: names; default: those who are logged in now.
+    """
+    if sys.platform == "win32":
+        return sorted(set(_logged_in() if logged_in is None else logged_in) - {_own_name()})
+    import pwd
+
+    own = os.getuid()
+    listed = list(pwd.getpwall() if accounts is None else accounts)
+    people = {
+        a.pw_name
+        for a in listed
+        if a.pw_uid >= _FIRST_PERSON and a.pw_uid != own and Path(a.pw_shell).name not in _NO_SHELL
+    }
+    mine = {a.pw_name for a in listed if a.pw_uid == own} | {_own_name()}
+    return sorted(people | set(_logged_in() if logged_in is None else logged_in) - mine)
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run with a number that no account has
+        return ""
+
+
+def _logged_in() -> list[str]:
+    try:
+        return [user.name for user in psutil.users()]
+    except (OSError, psutil.Error):
+        return []

@@ -98,7 +98,7 @@ class Checkbox(_Control):
     _prop_names: ClassVar[list[str]] = ["id", "checked", "label", "disabled"]
 
 
-class Several(_Control):
+class MultiSelect(_Control):
     """Several values of a list, in the order in which they were chosen.
 
     ``data`` as for `Select`; ``search``: whether a value is typed (with suggestions) instead of chosen from a list.
@@ -133,14 +133,14 @@ class Link(_Control):
     _prop_names: ClassVar[list[str]] = ["children", "id", "href", "className", "title"]
 
 
-class Later(_Control):
+class Deferred(_Control):
     """What comes once the graph is on the screen, because the first stroke does not need it."""
 
     _prop_names: ClassVar[list[str]] = ["children"]
 
 
-class Plain(_Control):
-    """Elements without callbacks of their own; made by `plain`.
+class StaticHtml(_Control):
+    """Elements without callbacks of their own; made by `static_html`.
 
     Dash asks every component that it knows after every change of the page whether it has changed. This is one for all of them.
     """
@@ -148,13 +148,13 @@ class Plain(_Control):
     _prop_names: ClassVar[list[str]] = ["tree"]
 
 
-def plain(*content: Any) -> Plain:
+def static_html(*content: Any) -> StaticHtml:
     """Elements of ``dash.html``, texts and lists of them, as one component.
 
     Raises:
         TypeError: something in it is a component that needs Dash.
     """
-    return Plain(tree=_nodes(content))
+    return StaticHtml(tree=_nodes(content))
 
 
 def _nodes(content: Any) -> list[Any]:

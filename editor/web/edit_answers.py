@@ -11,7 +11,7 @@ from editor.graph.graph import Ints
 from editor.placement.device_profile import load_profile
 from editor.web import messages as m
 from editor.web.app_state import AppState
-from editor.web.controls import plain
+from editor.web.controls import static_html
 from editor.web.edit_queue import (
     Answer,
     changes_of_others,
@@ -31,7 +31,7 @@ from editor.workspace.history import Change
 
 def _component(content: Any) -> m.Component | None:
     """Elements as a component of the page."""
-    return None if content is None else dict(plain(content).to_plotly_json())
+    return None if content is None else dict(static_html(content).to_plotly_json())
 
 
 class _Before(NamedTuple):

@@ -23,7 +23,7 @@ from editor.placement.filter import matching
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.comparing import chosen_layouts, comparison_page
-from editor.web.controls import plain
+from editor.web.controls import static_html
 from editor.web.drawing.detail import drawing_of
 from editor.web.drawing.map import map_data
 from editor.web.drawing.panes import panes_data
@@ -133,7 +133,7 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
             count = len(opened.graph)
             chosen = [op for op in _ranges(ops) if op < count]
             ends = [list(pair) for pair in _pairs(pairs) if max(pair) < count]
-            shown = plain(*hover(opened, chosen, ends)) if chosen or ends else None
+            shown = static_html(*hover(opened, chosen, ends)) if chosen or ends else None
             return {"content": None if shown is None else shown.to_plotly_json()}
 
         return _answer(m.Hover, await of(document, work))

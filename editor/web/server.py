@@ -26,7 +26,7 @@ from editor.files import resource_dir
 from editor.sandbox.jobs import JobService
 from editor.sandbox.worker import ENDING, must_end
 from editor.web import controls
-from editor.web.access import Access
+from editor.web.access import Access, other_users
 from editor.web.app_state import AppState
 from editor.web.callbacks import (
     benchmarking,
@@ -39,7 +39,6 @@ from editor.web.callbacks import (
 )
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
-from editor.web.other_users import other_users
 from editor.web.page_files import BUNDLED, Bundles
 from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.routes import add_routes

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from pages import Server
 
-from editor.web.access import Access
-from editor.web.other_users import other_users
+from editor.web.access import Access, other_users
 from editor.web.security import Guard
 
 

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.web.app_state import AppState
-from editor.web.controls import Plain, plain
+from editor.web.controls import StaticHtml, static_html
 from editor.web.panels import inspector
 from editor.web.panels.devices import device_list, history_list, pins_summary
 from editor.web.panels.fallback_table import fallbacks_view
@@ -37,9 +37,9 @@ def register(app: Dash, state: AppState) -> None:
             state,
             document_id,
             lambda document: (
-                plain(device_list(document)),
-                plain(pins_summary(document)),
-                plain(history_list(document)),
+                static_html(device_list(document)),
+                static_html(pins_summary(document)),
+                static_html(history_list(document)),
             ),
         )
 
@@ -62,7 +62,7 @@ def register(app: Dash, state: AppState) -> None:
         prevent_initial_call=True,
     )
     async def fallbacks(_plan: Any, document_id: str) -> Any:
-        return await _of(state, document_id, lambda document: plain(fallbacks_view(document)))
+        return await _of(state, document_id, lambda document: static_html(fallbacks_view(document)))
 
     @app.callback(
         Output("inspector", "children"),
@@ -96,7 +96,7 @@ def _while_open(
     async def show(_plan: Any, now: str, document_id: str) -> Any:
         if now != tab:
             raise PreventUpdate
-        return await _of(state, document_id, lambda document: plain(*view(document)))
+        return await _of(state, document_id, lambda document: static_html(*view(document)))
 
 
 async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]) -> Any:
@@ -107,13 +107,13 @@ async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]
         raise PreventUpdate from None
 
 
-def _inspected(document: Document, selection: dict[str, Any]) -> Plain:
+def _inspected(document: Document, selection: dict[str, Any]) -> StaticHtml:
     ops = [op for op in selection.get("ops") or [] if 0 <= op < len(document.graph)]
     tensor = selection.get("tensor")
     if len(ops) == 1:
-        return plain(inspector.op(document, ops[0]))
+        return static_html(inspector.op(document, ops[0]))
     if ops:
-        return plain(inspector.several(document, ops))
+        return static_html(inspector.several(document, ops))
     if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):
-        return plain(inspector.tensor(document, tensor))
-    return plain(inspector.plan(document))
+        return static_html(inspector.tensor(document, tensor))
+    return static_html(inspector.plan(document))

@@ -13,7 +13,7 @@ from editor.exports.formats import FORMATS
 from editor.text import human_bytes
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
-from editor.web.controls import plain
+from editor.web.controls import static_html
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.styles import stylesheet
@@ -52,7 +52,7 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
                 id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}
             ),
             *(controls.Store(id=name) for name in ("plan", "selection", "run", "resized")),
-            controls.Later(dcc.Download(id="download")),
+            controls.Deferred(dcc.Download(id="download")),
             html.Div(id="live", className="unseen", role="status"),
             html.Div(id="connection", hidden=True, role="alert"),
             _header(document),
@@ -60,13 +60,13 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
             html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
             html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
             html.Div(
-                plain(_panes()),
+                static_html(_panes()),
                 id="panes",
                 hidden=True,
                 role="region",
                 **{"aria-label": "Layouts side by side"},
             ),
-            plain(
+            static_html(
                 html.Nav(
                     [
                         html.Div(
@@ -92,14 +92,14 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
                 _palette(),
             ),
             html.Aside(
-                controls.Later(plain(inspector.plan(document))),
+                controls.Deferred(static_html(inspector.plan(document))),
                 id="inspector",
                 className="panel",
                 **{"aria-label": "Inspector"},
             ),
             _dock(document, options),
             html.Footer(
-                plain(status(document)),
+                static_html(status(document)),
                 id="status",
                 **{"aria-live": "polite", "aria-label": "Figures of the plan"},
             ),
@@ -138,7 +138,9 @@ def _header(document: Document) -> html.Header:
     return html.Header(
         [
             controls.Link(
-                plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")),
+                static_html(
+                    html.Span(className="logo"), html.Span("Hetero Editor", className="brand")
+                ),
                 href="/open",
                 className="home",
                 title="Open another model",
@@ -179,7 +181,7 @@ def _header(document: Document) -> html.Header:
                 ],
                 className="search",
             ),
-            plain(
+            static_html(
                 icon_button("undo", "undo", "Undo (Ctrl+Z)"),
                 icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
                 icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
@@ -187,7 +189,7 @@ def _header(document: Document) -> html.Header:
             ),
             _export_menu(),
             controls.Button("Benchmark", id="bench-open", primary=True, icon="play"),
-            plain(scheme_toggle()),
+            static_html(scheme_toggle()),
         ],
         id="header",
     )
@@ -334,7 +336,7 @@ def _canvas(document: Document) -> list[Any]:
             ],
             className="colour-by",
         ),
-        plain(
+        static_html(
             html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
             html.Div(
                 [html.Canvas(id="map"), html.Div(id="map-note")],
@@ -354,7 +356,7 @@ def _canvas(document: Document) -> list[Any]:
             ),
         ),
         html.Div(id="hover", hidden=True, role="tooltip"),
-        plain(
+        static_html(
             html.Div(
                 _help(),
                 id="help",
@@ -380,10 +382,10 @@ def _canvas(document: Document) -> list[Any]:
 def _ribbon() -> list[Any]:
     """The line above the graph; `assets/ribbon.js` draws it."""
     return [
-        plain(html.Canvas(id="ribbon-canvas", role="img")),
+        static_html(html.Canvas(id="ribbon-canvas", role="img")),
         html.Div(
             [
-                plain(
+                static_html(
                     html.Span(id="ribbon-text", role="status"),
                     html.Button(
                         "‹",

@@ -187,7 +187,7 @@ def _own_model(devices: str) -> html.Div:
                 ],
                 className="own",
             ),
-            controls.Several(
+            controls.MultiSelect(
                 id="devices-choice",
                 data=choices(),
                 label="Or choose devices, the most wanted first",

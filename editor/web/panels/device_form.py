@@ -122,7 +122,7 @@ def _form(
         if form.kind == "ops":
             listed = listed_ops(entry, key)
             own |= {"value": listed, "data": _with_those(ops, listed), "search": True}
-            return controls.Several(**own, placeholder=form.example)
+            return controls.MultiSelect(**own, placeholder=form.example)
         hint = form.example
         if form.kind == "text":
             own |= {

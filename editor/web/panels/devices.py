@@ -13,7 +13,7 @@ from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
-from editor.web.controls import plain
+from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.panels.words import FIELDS
@@ -34,9 +34,9 @@ def tools_panel(document: Document) -> html.Aside:
     """The left column."""
     return html.Aside(
         [
-            plain(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
-            html.Div(plain(device_list(document)), id="devices"),
-            plain(
+            static_html(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
+            html.Div(static_html(device_list(document)), id="devices"),
+            static_html(
                 _tool("unpin", "eraser", "Unpin", "U"),
                 html.P(
                     "Choose a device, then click an op or shift-drag a box around several.",
@@ -88,11 +88,11 @@ def tools_panel(document: Document) -> html.Aside:
                 title=FIELDS["Codegen"],
                 hidden=not _has_codegens(document),
             ),
-            html.Div(plain(outcome(document)), id="outcome"),
-            plain(heading("Pins")),
-            html.Div(plain(pins_summary(document)), id="pins"),
-            plain(heading("History")),
-            html.Div(plain(history_list(document)), id="history"),
+            html.Div(static_html(outcome(document)), id="outcome"),
+            static_html(heading("Pins")),
+            html.Div(static_html(pins_summary(document)), id="pins"),
+            static_html(heading("History")),
+            html.Div(static_html(history_list(document)), id="history"),
         ],
         id="tools",
         className="panel",

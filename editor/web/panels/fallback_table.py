@@ -10,7 +10,7 @@ from dash import html
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, seconds_without
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
-from editor.web.controls import plain
+from editor.web.controls import static_html
 from editor.web.panels.parts import basis_badge, swatch, with_link
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
@@ -22,7 +22,7 @@ def fallbacks_panel(document: Document) -> html.Div:
     """What stands in the tab."""
     return html.Div(
         [
-            html.Div(plain(fallbacks_view(document)), id="fallbacks"),
+            html.Div(static_html(fallbacks_view(document)), id="fallbacks"),
             html.Div(
                 [
                     controls.Button("Suggest improvements", id="hints-start"),

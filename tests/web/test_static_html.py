@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from dash import dcc, html
 
-from editor.web.controls import Button, plain
+from editor.web.controls import Button, static_html
 
 
-def test_plain_elements_are_texts_and_tags_with_properties_and_children() -> None:
-    made = plain(
+def test_static_elements_are_texts_and_tags_with_properties_and_children() -> None:
+    made = static_html(
         "a",
         None,
         [html.Div([html.B("<b>"), None, 3], className="c", **{"data-op": "1"})],
@@ -30,6 +30,6 @@ def test_plain_elements_are_texts_and_tags_with_properties_and_children() -> Non
         html.Div(html.Button("x", id={"type": "export", "what": "svg"})),
     ],
 )
-def test_what_has_a_callback_is_not_plain(needs_dash: object) -> None:
+def test_what_has_a_callback_is_not_static(needs_dash: object) -> None:
     with pytest.raises(TypeError, match="needs Dash"):
-        plain(html.Div(), needs_dash)
+        static_html(html.Div(), needs_dash)
