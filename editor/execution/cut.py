@@ -30,11 +30,12 @@ from editor.graph.model_file import read_again
 from editor.graph.proposed_sizes import node_of, size_of
 from editor.graph.shapes import bind_symbols
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by
+from editor.graph.value_types import make_value_info, type_proto
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.options import evaluate, output_types, reason_of
-from editor.runtimes.op_models import MAX_IR_VERSION, make_value_info, type_proto
+from editor.runtimes.op_models import MAX_IR_VERSION
 
 MAX_FOLDED_BYTES = 1 << 30
 """Larger constants stay ops, which each runtime evaluates."""

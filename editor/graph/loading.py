@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
+from editor.graph.asked_types import infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.external_data import external_data_folder, external_tensors, missing_data
 from editor.graph.graph import (
@@ -28,7 +29,7 @@ from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.proposed_sizes import fixed_sizes
 from editor.graph.scopes.paths import module_of
-from editor.graph.shapes import bind_symbols, infer_shapes
+from editor.graph.shapes import bind_symbols
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable
 from editor.sandbox.worker import run
@@ -308,7 +309,7 @@ class _Builder:
             model.CopyFrom(self.model)
             model.graph.ClearField("node")
             model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
-        values, note = infer_shapes(model)
+        values, note = infer_types(model)
         typed = [
             self.declared.get(i) or values.get(name, ("", None))
             for i, name in enumerate(self.names)

@@ -14,8 +14,8 @@ from math import prod
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from editor.graph.asked_types import infer_types
 from editor.graph.graph import Graph, Ints
-from editor.graph.shapes import infer_shapes
 from editor.graph.static_values import ROOTS, is_static
 
 
@@ -38,7 +38,7 @@ def fixed_sizes(model: ModelProto, replaceable: Collection[str]) -> set[str]:
     undeclared.graph.ClearField("value_info")
     for output in undeclared.graph.output:
         output.ClearField("type")
-    inferred, _ = infer_shapes(undeclared)
+    inferred, _ = infer_types(undeclared)
     sizes = {t.name for t in model.graph.initializer}
     return {
         node.output[0]

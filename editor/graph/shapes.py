@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping
 
 import onnx
-from onnx import ModelProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from editor.errors import ModelError
 from editor.graph.graph import Shape, shape_of, type_name
 from editor.graph.static_values import fold_shapes
+from editor.graph.value_types import make_value_info
 
 _SYMBOL_LIMIT = 1 << 40
 _LONGEST_LIST = 1 << 20
-_LARGEST_RANK = 1 << 10
+LARGEST_RANK = 1 << 10
 _LENGTH_IS_RANK = {"Reshape": 1, "Expand": 1, "Unsqueeze": 1, "ConstantOfShape": 0}
 """Ops whose result has as many dimensions as this operand has numbers."""
 _FAILED = "shape inference failed"
@@ -62,19 +63,23 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
     return input_symbols(model)
 
 
-def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
+def infer_shapes(
+    model: ModelProto, known: Mapping[str, tuple[str, Shape | None]] | None = None
+) -> tuple[dict[str, tuple[str, Shape | None]], str]:
     """Type and shape of every value of the main graph, and a note that describes faults ("" when none).
 
     Declared shapes of internal tensors are used where inference from the inputs gives no result; where the two
-    contradict each other, inference is right.
+    contradict each other, inference is right. Both give way to what is ``known`` of inner values.
 
     Raises:
         ModelError: an op would have a result of more dimensions than any tensor.
     """
     _check_ranks(model)
-    declared = list(model.graph.value_info)
+    known = known or {}
+    declared = [v for v in model.graph.value_info if v.name not in known]
     model.graph.ClearField("value_info")
-    values, note = _infer(model)
+    model.graph.value_info.extend(make_value_info(name, *value) for name, value in known.items())
+    values, note = _infer(model, known)
     if declared:
         wrong = {
             v.name
@@ -82,7 +87,7 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
             if _contradict(values.get(v.name), (type_name(v.type), shape_of(v.type)))
         }
         model.graph.value_info.extend(v for v in declared if v.name not in wrong)
-        values, note = _infer(model)
+        values, note = _infer(model, known)
         if wrong:
             note = (
                 note
@@ -91,7 +96,9 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
     return (values, note) if note.startswith(_FAILED) else (fold_shapes(model, values), note)
 
 
-def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
+def _infer(
+    model: ModelProto, known: Mapping[str, tuple[str, Shape | None]]
+) -> tuple[dict[str, tuple[str, Shape | None]], str]:
     note = ""
     try:
         inferred = onnx.shape_inference.infer_shapes(model)
@@ -101,9 +108,13 @@ def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]
         inferred, note = model, f"{_FAILED}: {str(error).strip().splitlines()[0][:200]}"
     values: dict[str, tuple[str, Shape | None]] = {}
     for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
-        known = values.get(value.name)
-        if known is None or known[1] is None or "?" in known[1]:
+        have = values.get(value.name)
+        if have is None or have[1] is None or "?" in have[1]:
             values[value.name] = (type_name(value.type), shape_of(value.type))
+    for name, right in known.items():
+        have = values.get(name)
+        if have is None or not have[0] or have[1] is None or _contradict(have, right):
+            values[name] = right
     return values, note
 
 
@@ -116,14 +127,19 @@ def _check_ranks(model: ModelProto) -> None:
     }
     lengths |= {t.name: t.dims[0] for t in model.graph.initializer if len(t.dims) == 1}
     for node in model.graph.node:
-        place = _LENGTH_IS_RANK.get(node.op_type)
-        operand = node.input[place] if place is not None and place < len(node.input) else ""
-        if lengths.get(operand, 0) > _LARGEST_RANK:
+        operand = list_of_sizes(node)
+        if lengths.get(operand, 0) > LARGEST_RANK:
             name = node.name or ", ".join(node.output)
             raise ModelError(
                 f"op {name!r} ({node.op_type}) takes a shape from {operand!r}, which is "
                 f"{lengths[operand]} numbers long: no tensor has so many dimensions"
             )
+
+
+def list_of_sizes(node: NodeProto) -> str:
+    """The operand of a node that has as many numbers as the result has dimensions, or ""."""
+    place = _LENGTH_IS_RANK.get(node.op_type)
+    return node.input[place] if place is not None and place < len(node.input) else ""
 
 
 def _has_long_lists(model: ModelProto) -> bool:

@@ -428,6 +428,8 @@ def solve(
         should_stop,
     )
     assignment = assign(settings.policy, task)
+    if (graph.tensor_bytes[~graph.tensor_is_constant] < 0).any():
+        assignment = replace(assignment, bound=None)  # unknown sizes cost nothing in it
     if settings.policy_options.get("codegen") == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     groups = grouping(graph, assignment.device, np.flatnonzero(constraints.placed))

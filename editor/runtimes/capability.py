@@ -438,7 +438,7 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
     if not runtime.is_tried(device):
         return Capability.of_reasons(ask(graph, lambda model: runtime.refusal(model, device)))
     probe = ProbeModels.of(graph)
-    reasons, groups = probe.sound_groups()
+    reasons, groups = probe.sound_groups(any_rank=False)
     answers = Answers.of(device)
     if runtime.depends_on_neighbours(device):
         whole = _as_a_whole(graph, device, answers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -12,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from editor.graph.attributes import captured_names
 from editor.graph.graph import Graph, element_type
 from editor.graph.model_file import drop_weights, read_model
+from editor.graph.value_types import make_value_info
 
 MAX_IR_VERSION = 13
 """The newest that ONNX Runtime 1.31 and OpenVINO 2026.4 accept."""
@@ -103,10 +103,16 @@ class ProbeModels:
                     if attribute.name == "value":
                         self.values[node.output[0]] = attribute.t
 
-    def sound_groups(self) -> tuple[list[str], list[Group]]:
-        """[op] what is wrong with its operands, or ""; and the groups of the others."""
-        reasons, groups = [""] * len(self.graph), []
+    def sound_groups(self, any_rank: bool = True) -> tuple[list[str], list[Group]]:
+        """[op] what is wrong with its operands, or ""; and the groups of the others.
+
+        Args:
+            any_rank: whether to ask about ops that read a tensor of an unknown number of dimensions.
+        """
+        reasons, groups = self._unknown_operands(any_rank), []
         for group in self.groups():
+            if reasons[group.example]:  # the ops of a group have operands of equal types and shapes
+                continue
             fault = _wrong_operands(
                 self.source.graph.node[group.example], self.graph.opsets.get("ai.onnx", 0)
             )
@@ -116,6 +122,24 @@ class ProbeModels:
             for op in group.ops:
                 reasons[op] = fault
         return reasons, groups
+
+    def _unknown_operands(self, any_rank: bool) -> list[str]:
+        """[op] which operand is not known well enough to ask about the op; ""."""
+        graph = self.graph
+        unknown = [
+            "the type of {!r} is not known"
+            if not kind
+            else "the number of dimensions of {!r} is not known"
+            if shape is None and "(" not in kind and not any_rank
+            else ""
+            for kind, shape in zip(graph.tensor_types, graph.tensor_shapes, strict=True)
+        ]
+        reasons = []
+        for op in range(len(graph)):
+            first = next((t for t in graph.op_reads[op].tolist() if unknown[t]), -1)
+            text = unknown[first].format(graph.tensor_names[first]) if first >= 0 else ""
+            reasons.append(text and f"not asked: {text}")
+        return reasons
 
     def key(self, op: int) -> str:
         """A hash that equal ops of other models have as well."""
@@ -229,39 +253,6 @@ class ProbeModels:
     def _value_info(self, tensor: int, name: str) -> ValueInfoProto:
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
         return make_value_info(name, kind, shape)
-
-
-def make_value_info(name: str, kind: str, shape: tuple[int | str, ...] | None) -> ValueInfoProto:
-    """Declares a value of any type; "?" dimensions stay open."""
-    dims = None if shape is None else [None if d == "?" else d for d in shape]
-    if "(" not in kind:
-        return helper.make_tensor_value_info(name, element_type(kind), dims)
-    return helper.make_value_info(name, _type_proto(kind))
-
-
-def _type_proto(kind: str) -> TypeProto:
-    outer, _, rest = kind.partition("(")
-    inner = rest.removesuffix(")")
-    if outer == "sequence":
-        return helper.make_sequence_type_proto(_type_proto(inner))
-    if outer == "optional":
-        return helper.make_optional_type_proto(_type_proto(inner))
-    if outer == "map":
-        key, _, value = inner.partition(",")
-        return helper.make_map_type_proto(element_type(key), _type_proto(value))
-    if outer == "sparse":
-        return helper.make_sparse_tensor_type_proto(element_type(inner), None)
-    return helper.make_tensor_type_proto(element_type(kind), None)
-
-
-def type_proto(ort_type: str) -> TypeProto:
-    """A type as ONNX Runtime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(int64,tensor(float))``."""
-    plain = re.sub(
-        r"tensor\((\w+)\)",
-        lambda m: {"float": "float32", "double": "float64"}.get(m[1], m[1]),
-        ort_type,
-    )
-    return _type_proto(plain.replace("seq(", "sequence("))
 
 
 def _has_data(tensor: TensorProto) -> bool:

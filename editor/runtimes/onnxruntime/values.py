@@ -15,9 +15,9 @@ import onnxruntime as ort
 from onnx import helper
 
 from editor.errors import ExecutionError
+from editor.graph.value_types import type_proto
 from editor.runtimes.base import MemorySpace, Value
 from editor.runtimes.onnxruntime.cuda_streams import queue_copy, synchronize
-from editor.runtimes.op_models import type_proto
 from editor.runtimes.values import (
     CODES,
     EXTENSIONS,

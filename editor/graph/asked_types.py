@@ -1,0 +1,346 @@
+"""Types and shapes that ONNX shape inference does not know: ONNX Runtime is asked, and bodies are followed.
+
+ONNX knows neither the ops that ONNX Runtime adds (``com.microsoft``, those of its optimiser, some of the default domain) nor
+the results of a Loop. ONNX Runtime is asked about one op at a time, without weights, so that a model of any size needs little;
+equal ops are asked about once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from editor.graph.attributes import bodies_of, captured_names
+from editor.graph.graph import Shape, element_name, shape_of, type_name
+from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
+from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
+from editor.graph.value_types import make_value_info, type_proto
+
+Value = tuple[str, Shape | None]
+"""Element type, "" where unknown, and shape."""
+_UNKNOWN: Value = ("", None)
+_ROUNDS = 6
+"""Of asking and inferring: each lets shapes that ops compute depend on what was asked before."""
+_SMALL_BYTES = 8192
+_SILENT = 4
+
+
+def infer_types(model: ModelProto, asker: Asker | None = None) -> tuple[dict[str, Value], str]:
+    """Type and shape of every value of the main graph, and a note on faults; see ``infer_shapes``.
+
+    Args:
+        model: nodes in topological order; data of large initializers may be missing.
+        asker: what has been asked about this model before.
+    """
+    values, note = infer_shapes(model)
+    if not any(_is_open(node, values) for node in model.graph.node):
+        return values, note
+    asker = asker or Asker(model)
+    known: dict[str, Value] = {}
+    for _ in range(_ROUNDS):
+        found = _Answers(model, values, asker).found()
+        if not found:
+            break
+        known |= found
+        values, note = infer_shapes(model, known)
+    return values, note
+
+
+def _is_open(node: NodeProto, values: Mapping[str, Value]) -> bool:
+    """Whether ONNX does not know the op, or a type or a rank of its results."""
+    return not onnx.defs.has(node.op_type, _domain(node)) or not all(
+        _has_rank(values.get(name, _UNKNOWN)) for name in node.output if name
+    )
+
+
+def _domain(node: NodeProto) -> str:
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def _has_rank(value: Value) -> bool:
+    kind, shape = value
+    return bool(kind) and (shape is not None or "(" in kind)
+
+
+def _better(old: Value, new: Value) -> Value:
+    """What is known of a value after ``new`` was found out, which wins where they contradict each other."""
+    if not new[0] or (new[0] == old[0] and new[1] is None):
+        return old
+    if new[0] != old[0] or new[1] is None or old[1] is None or len(new[1]) != len(old[1]):
+        return new
+    pairs = zip(old[1], new[1], strict=True)
+    return new[0], tuple(b if isinstance(b, int) or a == "?" else a for a, b in pairs)
+
+
+def _joined(one: Value, other: Value) -> Value:
+    """What holds of a value that is either."""
+    if one[0] != other[0]:
+        return _UNKNOWN
+    if one[1] is None or other[1] is None or len(one[1]) != len(other[1]):
+        return one[0], None
+    return one[0], tuple(a if a == b else "?" for a, b in zip(one[1], other[1], strict=True))
+
+
+class Asker:
+    """Asks ONNX Runtime about ops of one model, about each kind once."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.model = model
+        self._opsets = list(model.opset_import) or [helper.make_opsetid("", 1)]
+        self._answers: dict[bytes, list[Value] | None] = {}
+
+    def results(
+        self, node: NodeProto, operands: Mapping[str, Value], constants: Mapping[str, TensorProto]
+    ) -> list[Value] | None:
+        """Types of the outputs that a node has; None where ONNX Runtime does not know the op, or refuses it."""
+        graph, asked = GraphProto(name="types"), NodeProto()
+        asked.CopyFrom(node)
+        asked.name = asked.doc_string = ""
+        asked.ClearField("metadata_props")
+        captured = {name: name for name in captured_names(node)}
+        own = {name: f"operand {i}" for i, name in enumerate(dict.fromkeys(node.input)) if name}
+        for name, called in [*own.items(), *captured.items()]:
+            if name in constants:
+                tensor = graph.initializer.add()
+                tensor.CopyFrom(constants[name])
+                tensor.name = called
+            else:
+                graph.input.append(make_value_info(called, *operands[name]))
+        asked.input[:] = [own.get(name, "") for name in node.input]
+        asked.output[:] = [f"result {i}" if name else "" for i, name in enumerate(node.output)]
+        numbers = count()
+        for body in bodies_of(asked):
+            _lift_weights(body, graph, numbers)
+        graph.node.append(asked)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in asked.output if name)
+        model = ModelProto(ir_version=max(self.model.ir_version, 8), graph=graph)
+        model.opset_import.extend(self._opsets)
+        model.functions.extend(self.model.functions)
+        key = model.SerializeToString(deterministic=True)
+        if key not in self._answers:
+            self._answers[key] = _asked(model)
+        return self._answers[key]
+
+
+def _lift_weights(body: GraphProto, outer: GraphProto, numbers: count[int]) -> None:
+    """Makes weights of a body whose data is not here inputs around it; ONNX Runtime would read them."""
+    renamed: dict[str, str] = {}
+    kept = []
+    for tensor in body.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() > _least(tensor):
+            kept.append(tensor)
+            continue
+        renamed[tensor.name] = f"weight {next(numbers)}"
+        outer.input.append(
+            make_value_info(
+                renamed[tensor.name], element_name(tensor.data_type), tuple(tensor.dims)
+            )
+        )
+    del body.initializer[:]
+    body.initializer.extend(kept)
+    rename_values(body, renamed)
+    for node in body.node:
+        for inner in bodies_of(node):
+            _lift_weights(inner, outer, numbers)
+
+
+def _least(tensor: TensorProto) -> int:
+    """Bytes that a tensor takes without its data."""
+    bare = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    bare.doc_string = tensor.doc_string
+    return bare.ByteSize() if all(tensor.dims) else -1
+
+
+def rename_values(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Renames values in a graph and in the bodies of its nodes, in place."""
+    if not names:
+        return
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for body in bodies_of(node):
+            rename_values(body, names)
+
+
+def _asked(model: ModelProto) -> list[Value] | None:
+    try:
+        answers = _types(model)
+    except Exception:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
+        return None
+    scalars = [name for name, (kind, shape) in answers.items() if "(" not in kind and shape == ()]
+    if scalars:  # or of unknown rank: both are written as []
+        ranks = [f"rank of {name}" for name in scalars]
+        shaped = ModelProto()
+        shaped.CopyFrom(model)
+        shaped.graph.node.extend(
+            helper.make_node("Shape", [name], [rank])
+            for name, rank in zip(scalars, ranks, strict=True)
+        )
+        shaped.graph.output.extend(onnx.ValueInfoProto(name=rank) for rank in ranks)
+        if not any(o.domain in ("", "ai.onnx") for o in shaped.opset_import):
+            shaped.opset_import.append(helper.make_opsetid("", 21))
+        try:
+            lengths = _types(shaped)
+        except Exception:  # noqa: BLE001  # as above
+            lengths = {}
+        for name, rank in zip(scalars, ranks, strict=True):
+            if lengths.get(rank, _UNKNOWN)[1] != (0,):
+                answers[name] = (answers[name][0], None)
+    return [answers[name] for name in model.graph.node[0].output if name]
+
+
+def _types(model: ModelProto) -> dict[str, Value]:
+    """Output -> its type as ONNX Runtime reads the model; it looks up no kernels, so ops of all providers have types."""
+    import onnxruntime  # most models need no answer
+    from onnxruntime.capi import _pybind_state
+
+    onnxruntime.set_default_logger_severity(_SILENT)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    session: Any = _pybind_state.InferenceSession(options, model.SerializeToString(), False, True)
+    return {
+        output.name: _value(output.name, output.type, output.shape)
+        for output in session.outputs_meta
+    }
+
+
+def _value(name: str, text: str, dims: list[int | str | None]) -> Value:
+    proto = type_proto(text)
+    kind = type_name(proto)
+    if "(" in kind:
+        return kind, None
+    return kind, shape_of(
+        make_value_info(name, kind, tuple("?" if d is None else d for d in dims)).type
+    )
+
+
+class _Answers:
+    """One walk over the nodes of a model."""
+
+    def __init__(self, model: ModelProto, values: Mapping[str, Value], asker: Asker) -> None:
+        self.model, self.asker = model, asker
+        self.now = dict(values)
+        replaceable = {value.name for value in model.graph.input}
+        self.constants: dict[str, TensorProto] = {}
+        for tensor in model.graph.initializer:
+            self.now[tensor.name] = (element_name(tensor.data_type), tuple(tensor.dims))
+            if tensor.name not in replaceable:
+                self._add_constant(tensor.name, tensor)
+        for sparse in model.graph.sparse_initializer:
+            kind = element_name(sparse.values.data_type)
+            self.now.setdefault(sparse.values.name, (kind, tuple(sparse.dims)))
+        for node in model.graph.node:
+            if node.op_type == "Constant" and node.output:
+                for attribute in node.attribute:
+                    if attribute.name == "value":
+                        self._add_constant(node.output[0], attribute.t)
+
+    def _add_constant(self, name: str, tensor: TensorProto) -> None:
+        is_here = tensor.data_location != TensorProto.EXTERNAL
+        if is_here and _least(tensor) < tensor.ByteSize() <= _SMALL_BYTES:
+            self.constants[name] = tensor
+
+    def found(self) -> dict[str, Value]:
+        """What is better known now."""
+        found: dict[str, Value] = {}
+        needed = self._needed()
+        static = StaticValues(self.model, self.now, dict(self.constants), EXACT_TYPES)
+        for node in self.model.graph.node:
+            improves = not found.keys().isdisjoint(node.input) and not all(
+                is_static(self.now.get(name)) for name in node.output if name
+            )
+            if improves or _is_open(node, self.now):
+                for name, value in self._answers(node).items():
+                    self.now[name] = found[name] = value
+            if not needed.isdisjoint(node.output) and (array := static.compute(node)) is not None:
+                self.constants[node.output[0]] = numpy_helper.from_array(array, node.output[0])
+        return found
+
+    def _answers(self, node: NodeProto) -> dict[str, Value]:
+        """What is better known of the results of a node."""
+        names = [name for name in node.output if name]
+        found = {}
+        for name, new in zip(names, self._results(node) or (), strict=False):
+            old = self.now.get(name, _UNKNOWN)
+            if (better := _better(old, new)) != old:
+                found[name] = better
+        return found
+
+    def _needed(self) -> set[str]:
+        """Tensors whose values may decide what the ops that ONNX does not know return."""
+        needed: set[str] = set()
+        for node in reversed(self.model.graph.node):
+            if _is_open(node, self.now) or not needed.isdisjoint(node.output):
+                needed.update(node.input)
+        return needed
+
+    def _results(self, node: NodeProto) -> list[Value] | None:
+        operands = [*(name for name in node.input if name), *captured_names(node)]
+        if not all(self.now.get(name, _UNKNOWN)[0] for name in operands):
+            return None
+        if not _domain(node) and node.op_type == "If":
+            return self._results_of_if(node)
+        if not _domain(node) and node.op_type == "Loop":
+            return self._results_of_loop(node)
+        length = (self.now.get(list_of_sizes(node), _UNKNOWN)[1] or (0,))[0]
+        if isinstance(length, int) and length > LARGEST_RANK:
+            return None  # ONNX Runtime would make each of the dimensions
+        return self.asker.results(node, self.now, self.constants)
+
+    def _results_of_if(self, node: NodeProto) -> list[Value]:
+        one, other = (self._results_of_body(body, []) for body in bodies_of(node))
+        return [_joined(a, b) for a, b in zip(one, other, strict=True)]
+
+    def _results_of_loop(self, node: NodeProto) -> list[Value]:
+        """Shapes of what a Loop carries: those that its body turns into themselves."""
+        (body,) = bodies_of(node)
+        carried = [self.now.get(name, _UNKNOWN) for name in node.input[2:]]
+        scanned: list[Value] = []
+        for _ in range(2 + sum(len(shape or ()) + 1 for _, shape in carried)):
+            results = self._results_of_body(body, [("int64", ()), ("bool", ()), *carried])[1:]
+            scanned = results[len(carried) :]
+            after = [_joined(a, b) for a, b in zip(carried, results, strict=False)]
+            if after == carried:
+                break
+            carried = after
+        stacked = [
+            (kind, None if shape is None or not kind else ("?", *shape)) for kind, shape in scanned
+        ]
+        results = [*carried, *stacked]
+        return [value for name, value in zip(node.output, results, strict=False) if name]
+
+    def _results_of_body(self, body: GraphProto, inputs: list[Value]) -> list[Value]:
+        graph = GraphProto(name=body.name or "body")
+        graph.node.extend(body.node)
+        graph.initializer.extend(body.initializer)
+        graph.sparse_initializer.extend(body.sparse_initializer)
+        graph.input.extend(
+            make_value_info(value.name, *known)
+            for value, known in zip(body.input, inputs, strict=True)
+        )
+        holder = helper.make_node("If", [], [], body=body)
+        for name in captured_names(holder):
+            if name in self.constants:
+                tensor = graph.initializer.add()
+                tensor.CopyFrom(self.constants[name])
+                tensor.name = name
+            else:
+                graph.input.append(make_value_info(name, *self.now[name]))
+        graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in body.output)
+        model = ModelProto(ir_version=max(self.model.ir_version, 8), graph=graph)
+        model.opset_import.extend(self.model.opset_import)
+        model.functions.extend(self.model.functions)
+        values, _ = infer_types(model, self.asker)
+        for tensor in graph.initializer:
+            values[tensor.name] = (element_name(tensor.data_type), tuple(tensor.dims))
+        return [values.get(value.name, _UNKNOWN) for value in body.output]
