@@ -19,6 +19,7 @@ from editor.graph.graph import Shape, element_name, shape_of, type_name
 from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
 from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
 from editor.graph.value_types import make_value_info, type_proto
+from editor.sandbox.watch import is_killable
 
 Value = tuple[str, Shape | None]
 """Element type, "" where unknown, and shape."""
@@ -29,16 +30,25 @@ _SMALL_BYTES = 8192
 _SILENT = 4
 
 
+class NeedsSandboxError(Exception):
+    """The model is to be loaded in a process that may be killed."""
+
+
 def infer_types(model: ModelProto, asker: Asker | None = None) -> tuple[dict[str, Value], str]:
     """Type and shape of every value of the main graph, and a note on faults; see ``infer_shapes``.
 
     Args:
         model: nodes in topological order; data of large initializers may be missing.
         asker: what has been asked about this model before.
+
+    Raises:
+        NeedsSandboxError: ONNX Runtime is to be asked, and this process must outlive that.
     """
     values, note = infer_shapes(model)
     if not any(_is_open(node, values) for node in model.graph.node):
         return values, note
+    if not is_killable():
+        raise NeedsSandboxError
     asker = asker or Asker(model)
     known: dict[str, Value] = {}
     for _ in range(_ROUNDS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
-from editor.graph.asked_types import infer_types
+from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.external_data import external_data_folder, external_tensors, missing_data
 from editor.graph.graph import (
@@ -121,7 +122,8 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
     if size <= PLAIN_BYTES and not is_killable():
         model, sha256 = read_with_hash(path)
         if is_plain(model):
-            return _graph_of(model, sha256, path, define)
+            with suppress(NeedsSandboxError):
+                return _graph_of(model, sha256, path, define)
     return run(_load, path, define, what=READING, path=path)
 
 
