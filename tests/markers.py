@@ -67,19 +67,31 @@ SLOW: frozenset[str] = frozenset(
 FULL: frozenset[str] = frozenset(
     {
         "browser",
+        "execution/test_adapter_kit.py::test_a_runtime_that_keeps_the_protocol_passes",
+        "execution/test_jobs.py::test_a_job_restarts_when_the_cancellation_of_another_loses_its_result",
+        "execution/test_jobs.py::test_jobs_on_a_scheduler_can_be_cancelled_and_are_forgotten",
         "execution/test_machine_faults.py",
+        "execution/test_machines.py::test_predictions_hold_over_a_shaped_wire",
+        "execution/test_measure.py::test_a_profile_adds_up_and_feeds_optimal",
         "execution/test_measure.py::test_backend_cases_pass_split",
         "execution/test_measure.py::test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost",
         "execution/test_preload.py",
         "exports/test_dot_pack.py",
+        "exports/test_kit.py::test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predictions",
+        "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
         "packaging/test_container.py",
         "packaging/test_device_farm.py",
         "packaging/test_docs.py",
         "packaging/test_wheel.py",
         "runtimes/test_adding_a_runtime.py",
         "runtimes/test_webgpu.py",
-        "web/test_routes.py",
+        "test_check_and_watch.py::test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow",
+        "test_files.py::test_what_is_not_a_regular_file_is_written_to_in_place_or_refused",
+        "test_startup.py::test_the_page_s_server_asks_the_network_for_nothing",
+        "test_terminal.py::test_no_name_of_a_model_controls_the_terminal",
         "web/test_early_end.py",
+        "web/test_measurements.py::test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it",
+        "web/test_routes.py",
         "web/test_shutdown.py",
     }
 )
@@ -105,7 +117,6 @@ NOT_FULL: frozenset[str] = frozenset(
         "browser/test_page_tools.py::test_rules_are_added_ordered_counted_loaded_and_removed",
         "browser/test_story.py::test_a_fallback_becomes_a_rule",
         "browser/test_story.py::test_devices_are_edited_in_the_page_and_saved",
-        "execution/test_machine_faults.py::test_a_machine_that_is_killed_or_stopped_ends_the_run_by_name_and_the_next_run_succeeds",
         "web/test_early_end.py::test_a_port_in_use_is_a_message_only",
     }
 )

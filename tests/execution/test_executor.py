@@ -439,8 +439,11 @@ def test_the_error_names_the_wrong_input(mobilenet: Graph) -> None:
 
 def test_running_a_forced_pin_reports_the_refusing_runtime() -> None:
     graph = editor.load_model(ODDITIES / "custom_op.onnx")
+    plan = editor.partition(graph, "HETERO:CPU,NPU")
     foo = next(k for i, k in enumerate(graph.op_keys) if graph.op_types[i] == "Foo")
-    plan = editor.partition(graph, "HETERO:CPU,NPU").repin({foo: "CPU"}, force=True)
+    with pytest.raises(editor.ExecutionError, match="boundary tensor .*unknown.*Foo.*not a regis"):
+        plan.repin({foo: "CPU"}, force=True).run(random_inputs(graph))
+    plan = plan.repin(dict.fromkeys(plan.affinity, "CPU"), force=True)
     with pytest.raises(editor.ExecutionError, match="subgraph .* on CPU"):
         plan.run(random_inputs(graph))
 

@@ -6,18 +6,17 @@ source of trtexec.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
 from conftest import EXAMPLES, ODDITIES, write_dag
-from editor.web.callbacks.importing import _import
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -37,6 +36,7 @@ from editor.placement.device_profile import (
 )
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
+from editor.web.importing import pins_or_profile_from
 from editor.web.open_request import OpenRequest
 from editor.web.view import figures_of
 from editor.workspace.history import Store
@@ -592,8 +592,13 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         document = state.open(OpenRequest(str(PROFILES / "small.onnx"), NPU[:1]))
         document.set_automatic("optimal", {"costs": "measured"}, "minimal")
         assert figures_of(document)["basis"].kind is Kind.ESTIMATE  # type: ignore[union-attr]
-        text = "data:;base64," + base64.b64encode((PROFILES / "average.csv").read_bytes()).decode()
-        message = _import(state, text, "npu board.csv", document.id)
+
+        def told(content: bytes, name: str = "npu.csv") -> dict[str, Any]:
+            edit = pins_or_profile_from(document, content, name)["edit"]
+            assert edit["do"] == "show"
+            return dict(edit["message"])
+
+        message = told((PROFILES / "average.csv").read_bytes(), "npu board.csv")
         assert (
             message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app")
             and not message["bad"]
@@ -610,28 +615,19 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
             + f"{document.graph.op_keys[int(document.graph.order[-1])]},5\n"
             + "elsewhere,9\n"
         )
-        message = _import(
-            state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id
-        )
+        message = told(few.encode())
         assert (
             message["bad"]
             and "of another model? In the tab Benchmark the profile before" in message["text"]
         )
         forget_profile(document.graph, document.devices[0])
         earlier_path(document.graph, document.devices[0]).unlink()
-        first = _import(
-            state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id
-        )
+        first = told(few.encode())
         assert "In the tab Benchmark it can be forgotten" in first["text"], (
             "there is nothing to put back"
         )
         assert "choose “Costs: from a profile” to go by it" in message["text"]
-        damaged = _import(
-            state,
-            "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(),
-            "npu.csv",
-            document.id,
-        )
+        damaged = told(b"op,us\nc1,x\n")
         assert damaged["bad"] and "line 2: 'x' is not a time" in damaged["text"]
     finally:
         state.close()
