@@ -241,14 +241,14 @@ def _small(graph: Graph, fitting: frozenset[str], known: Bools) -> Bools:
         operands = graph.op_inputs[op].tolist()
         if kind == "Mod":  # the rest is smaller than the divisor
             operands = operands[1:]
-        if kind == "ConstantOfShape" and not {graph.op_keys[op]} & fitting:
-            if any(name == "value" for name, _ in graph.op_attributes[op]):
-                continue
+        filled = any(name == "value" for name, _ in graph.op_attributes[op])
+        if kind == "ConstantOfShape" and filled and graph.op_keys[op] not in fitting:
+            continue
         if operands and all(
             small[t] or (kind, p) in _POSITIONS for p, t in enumerate(operands) if t >= 0
         ):
             small[[t for t in results if t >= 0]] = True
-    return small
+    return bool(small)
 
 
 def _only_places(graph: Graph, small: Bools) -> Bools:
@@ -276,7 +276,8 @@ def _only_places(graph: Graph, small: Bools) -> Bools:
                 places[tensor] = True
             else:
                 refused[tensor] = True
-    return places & ~refused
+    found: Bools = places & ~refused
+    return found
 
 
 def _is_mask(graph: Graph, kind: str, tensor: int) -> bool:

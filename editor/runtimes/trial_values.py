@@ -119,7 +119,7 @@ def odd_inputs(model: ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | Non
     node = model.graph.node[-1]
     if node.op_type not in _ODD:
         return None
-    for position, name in enumerate(node.input):
+    for name in node.input:
         value = feeds.get(name)
         if value is not None and value.dtype.kind == "f" and value.size > 3:
             odd = value.copy()
@@ -194,7 +194,7 @@ def _whole_numbers(model: ModelProto, node: NodeProto, position: int, count: int
     return np.arange(count) % 7 + 1 if node.op_type in _DATA_OPS else np.zeros(count)
 
 
-def _wide_numbers(
+def _wide_numbers(  # noqa: PLR0912  # one branch per family of ops
     model: ModelProto,
     node: NodeProto,
     position: int,
@@ -258,13 +258,18 @@ def _spread(top: int, count: int, signed: bool) -> Array:
     top = max(top, 1)
     found = [top, top - 1, 1, top // 3 * 2 + 1, 5, top // 7, 2, top // 2 + 1, 7, top // 5]
     values = np.array(found, object)[np.arange(count) % len(found)]
-    return values * np.where(np.arange(count) // 2 % 2, -1, 1) if signed else values
+    signs = np.where(np.arange(count) // 2 % 2, -1, 1) if signed else 1
+    result: Array = values * signs
+    return result
 
 
 def _few(count: int, top: int, largest: int) -> Array:
     """Small factors and divisors, and one that is larger."""
     found = [3, 2, 7, max(min(largest, top), 1), 1, 5, 11, 13]
-    return np.minimum(np.array(found, object), max(largest, 1))[np.arange(count) % len(found)]
+    values: Array = np.minimum(np.array(found, object), max(largest, 1))[
+        np.arange(count) % len(found)
+    ]
+    return values
 
 
 def _largest_constant(model: ModelProto, node: NodeProto, position: int) -> int:
@@ -296,7 +301,7 @@ def _largest(node: NodeProto) -> int:
     return 65_504 if target.itemsize < 4 and target.kind != "b" else 1 << 64
 
 
-def _real_numbers(
+def _real_numbers(  # noqa: PLR0912  # one branch per family of ops
     model: ModelProto, node: NodeProto, position: int, count: int, dtype: np.dtype[Any], bits: int
 ) -> Array:
     """Normally distributed numbers; with zeros, large and tiny ones where an op computes each value by itself."""
