@@ -224,7 +224,7 @@ def _is_whole(graph: Graph, op: int) -> bool:
 
 def _small(graph: Graph, fitting: frozenset[str], known: Bools) -> Bools:
     """[tensor] whether its values fit, as far as the ops that make it show."""
-    small = known | np.array(
+    small: Bools = known | np.array(
         [
             kind in _SHORT or name in fitting
             for kind, name in zip(graph.tensor_types, graph.tensor_names, strict=True)
@@ -248,7 +248,7 @@ def _small(graph: Graph, fitting: frozenset[str], known: Bools) -> Bools:
             small[t] or (kind, p) in _POSITIONS for p, t in enumerate(operands) if t >= 0
         ):
             small[[t for t in results if t >= 0]] = True
-    return bool(small)
+    return small
 
 
 def _only_places(graph: Graph, small: Bools) -> Bools:
