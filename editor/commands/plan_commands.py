@@ -30,6 +30,7 @@ from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.placement.placement import solve
+from editor.placement.remarks import remarks
 from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
@@ -49,6 +50,8 @@ def print_summary(plan: Plan) -> None:
     """Prints where ops are, what that costs, what fell back and why, and what does not fit; notes go to stderr."""
     for note in plan.graph.notes:
         print(f"note: {note}", file=sys.stderr)
+    for remark in remarks(plan.placement):
+        print(f"note: {remark}", file=sys.stderr)
     for device in plan.devices:
         print(
             f"{device.name}: {pluralize(plan.placement.op_counts[device.name], 'op')} ({device.description})"

@@ -338,6 +338,9 @@ class Placement:
         chosen = int(self.assignment.device[op])
         forced = pinned is not None and not constraints.able[op, chosen]
         because = self._because(op)
+        remarks = constraints.capabilities[chosen].remarks
+        if remarks and remarks[op]:
+            because += f"; {remarks[op]}, where ONNX Runtime's CPU provider does not"
         if forced:
             because += (
                 f" by force, although it cannot run there ({constraints.inability(op, chosen)})"

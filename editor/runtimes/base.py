@@ -26,11 +26,13 @@ class Capability:
     """[op] why the device cannot run it; "" where it can"""
     assumed: bool = False
     """Whether the device is planned, so that it is assumed to run everything that its table allows."""
+    remarks: tuple[str, ...] = ()
+    """[op] what the device makes of NaN and infinities in it that others do not, or ""; empty where nothing is known"""
 
     @classmethod
-    def of_reasons(cls, reasons: Sequence[str]) -> Capability:
+    def of_reasons(cls, reasons: Sequence[str], remarks: Sequence[str] = ()) -> Capability:
         """The capability given by reasons; ops with a reason cannot run."""
-        return cls(np.array([not r for r in reasons], bool), tuple(reasons))
+        return cls(np.array([not r for r in reasons], bool), tuple(reasons), remarks=tuple(remarks))
 
     @classmethod
     def everything(cls, graph: Graph) -> Capability:
@@ -40,9 +42,8 @@ class Capability:
     def without(self, refusals: Sequence[str]) -> Capability:
         """This capability without the ops that have a refusal; reasons of its own come first."""
         reasons = tuple(own or refusal for own, refusal in zip(self.reasons, refusals, strict=True))
-        return Capability(
-            self.mask & np.array([not r for r in refusals], bool), reasons, self.assumed
-        )
+        mask = self.mask & np.array([not r for r in refusals], bool)
+        return replace(self, mask=mask, reasons=reasons)
 
 
 @dataclass(frozen=True)

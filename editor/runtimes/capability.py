@@ -35,11 +35,18 @@ from editor.runtimes.op_models import (
     Group,
     ProbeModels,
     ask,
+)
+from editor.runtimes.protocols import Runtime
+from editor.runtimes.trial_values import (
+    ALL_BITS,
+    KEPT_BITS,
     is_random,
+    makes_another_of_nan,
+    narrowed_kind,
+    odd_inputs,
     trial_inputs,
     wrong_output,
 )
-from editor.runtimes.protocols import Runtime
 from editor.runtimes.values import to_numpy
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.version import VERSION
@@ -50,9 +57,7 @@ _FIRST_FLOPS = 2e7
 """Largest op that is run before it is known how fast the device is: drivers in software may be a thousand times slower."""
 _SLOW = 0.5
 """Seconds of a batch from which on the slowest pace counts, and not the last."""
-_UNSTABLE = frozenset(
-    {"TopK", "NonMaxSuppression", "Unique", "Dropout", "Multinomial", "Bernoulli"}
-)
+_UNSTABLE = frozenset({"NonMaxSuppression", "Unique", "Dropout", "Multinomial", "Bernoulli"})
 """Ops whose results may differ between correct runtimes, beside those that ONNX calls random."""
 
 
@@ -65,6 +70,8 @@ class Fragment:
     """Whether it is small enough to run."""
     flops: float = 0.0
     """Estimated work of a run."""
+    is_kept: bool = False
+    """Whether the graph shows that no whole number of it, and no float64, is one that a device may narrow."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class OpCheck:
     """"" where the device can run it, as far as is known"""
     final: bool = True
     """False where there was no time to ask."""
+    remark: str = ""
+    """What it makes of NaN and infinities, where that is another than elsewhere"""
 
 
 class Refused(Exception):
@@ -103,9 +112,38 @@ def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list
     for batch in pace.batches(
         sorted(able, key=lambda i: fragments[i].flops), [f.flops for f in fragments]
     ):
-        for i, reason in zip(batch, _try([models[i] for i in batch], runtime, device), strict=True):
-            verdicts[i] = OpCheck(reason)
+        bits = [KEPT_BITS if fragments[i].is_kept else ALL_BITS for i in batch]
+        found = _try([models[i] for i in batch], runtime, device, bits)
+        for i, check in zip(batch, found, strict=True):
+            verdicts[i] = check
+        wrong = [i for i in batch if _WRONGLY in verdicts[i].reason and not fragments[i].is_kept]
+        for i, reason in zip(
+            wrong, _how_far([models[i] for i in wrong], runtime, device), strict=True
+        ):
+            verdicts[i] = OpCheck(reason or verdicts[i].reason)
     return verdicts
+
+
+def _how_far(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list[str]:
+    """[model] how its op is narrowed, where a device that is wrong on all values is right on smaller ones; else ""."""
+    reasons = [""] * len(models)
+    for bits, meaning in (
+        (24, "through float32: {op} is right only for whole numbers up to 2^24"),
+        (31, "as a narrower type: {op} is right only for whole numbers below 2^31"),
+    ):
+        which = [i for i, model in enumerate(models) if narrowed_kind(model)]
+        found = _try([models[i] for i in which], runtime, device, [bits] * len(which))
+        for i, check in zip(which, found, strict=True):
+            kind, op = narrowed_kind(models[i]), models[i].graph.node[-1].op_type
+            if check.reason:
+                continue
+            how = (
+                f"as float32: {op} is right only to 7 digits"
+                if kind == "float64"
+                else meaning.format(op=op)
+            )
+            reasons[i] = f"{device.title} computes {kind} {how}"
+    return reasons
 
 
 class _Pace:
@@ -161,34 +199,48 @@ def _claims(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> l
     return _bisect(models, check)
 
 
-def _try(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list[str]:
-    """[model] why the device does not compute what it should, or ""."""
-    feeds = [trial_inputs(model) for model in models]
+def _try(
+    models: Sequence[ModelProto], runtime: Runtime, device: Device, bits: Sequence[int]
+) -> list[OpCheck]:
+    """[model] why the device does not compute what it should, or "", and what it makes of NaN."""
+    feeds = [trial_inputs(model, wide) for model, wide in zip(models, bits, strict=True)]
+    odd = [feed and odd_inputs(model, feed) for model, feed in zip(models, feeds, strict=True)]
     expected: dict[int, Mapping[str, Any]] = {}
+    expected_of_odd: dict[int, Mapping[str, Any]] = {}
+
+    def together(indices: Sequence[int]) -> tuple[ModelProto, list[dict[str, Any]]]:
+        """One model of several, with their inputs; and with odd ones, if any of them has such."""
+        usual = {k: v for i in indices for k, v in (feeds[i] or {}).items()}
+        rare = {k: v for i in indices for k, v in (odd[i] or feeds[i] or {}).items()}
+        runs = [usual, rare] if any(odd[i] for i in indices) else [usual]
+        return merged([models[i] for i in indices]), runs
+
+    def results_of(i: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {output.name: values[output.name] for output in models[i].graph.output}
 
     def reference(indices: Sequence[int]) -> None:
-        values = _reference(
-            merged([models[i] for i in indices]),
-            {k: v for i in indices for k, v in (feeds[i] or {}).items()},
-        )
+        model, runs = together(indices)
+        found = [_reference(model, run) for run in runs]
         for i in indices:
-            expected[i] = {output.name: values[output.name] for output in models[i].graph.output}
+            expected[i] = results_of(i, found[0])
+            if odd[i]:
+                expected_of_odd[i] = results_of(i, found[1])
 
     # An op that ONNX Runtime does not run on these values says nothing about the device.
     _bisect_indices([i for i, feed in enumerate(feeds) if feed is not None], reference)
-    reasons = [""] * len(models)
+    checks = [OpCheck("")] * len(models)
 
     def run(indices: Sequence[int]) -> None:
-        whole = merged([models[i] for i in indices])
-        outputs = _run(
-            whole, {k: v for i in indices for k, v in (feeds[i] or {}).items()}, runtime, device
-        )
+        model, runs = together(indices)
+        found = _run(model, runs, runtime, device)
         for i in indices:
-            reasons[i] = _difference(models[i], expected[i], outputs, runtime, device)
+            reason = _difference(models[i], expected[i], found[0], runtime, device, bits[i])
+            remark = _remark(models[i], expected_of_odd.get(i), found[1:], device)
+            checks[i] = OpCheck(reason, remark="" if reason else remark)
 
     for i, reason in _bisect_indices(sorted(expected), run).items():
-        reasons[i] = reason
-    return reasons
+        checks[i] = OpCheck(reason)
+    return checks
 
 
 def _reference(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,20 +250,33 @@ def _reference(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(
-    model: ModelProto, feeds: Mapping[str, Any], runtime: Runtime, device: Device
-) -> dict[str, Any]:
+    model: ModelProto, runs: Sequence[Mapping[str, Any]], runtime: Runtime, device: Device
+) -> list[dict[str, Any]]:
+    """[run] outputs of a model by name."""
     inputs = tuple(value.name for value in model.graph.input)
     outputs = tuple(value.name for value in model.graph.output)
     submodel = SubModel(model, inputs, outputs, Path(), "this op")
+    found = []
     try:
-        results = runtime.compile(submodel, device, CompileOptions()).run(
-            [feeds[name] for name in inputs]
-        )
-        return {name: to_numpy(value) for name, value in zip(outputs, results, strict=True)}
+        executable = runtime.compile(submodel, device, CompileOptions())
+        for feeds in runs:
+            results = executable.run([feeds[name] for name in inputs])
+            # Outputs may be the memory of the device, which the next run writes to.
+            values = [to_numpy(value) for value in results]
+            found.append(
+                {
+                    name: value.copy() if isinstance(value, np.ndarray) else value
+                    for name, value in zip(outputs, values, strict=True)
+                }
+            )
+        return found
     except ExecutionError as error:
         raise Refused(
             f"it failed when it was tried: {str(error).removeprefix(f'this op on {device.name}: ')}"
         ) from error
+
+
+_WRONGLY = "wrongly"
 
 
 def _difference(
@@ -220,16 +285,32 @@ def _difference(
     actual: Mapping[str, Any],
     runtime: Runtime,
     device: Device,
+    bits: int,
 ) -> str:
     """Returns the fault of the outputs of an op, or ""."""
     node = model.graph.node[-1]
     if node.op_type in _UNSTABLE or is_random(node.op_type, node.domain):
         return ""
     for name, value in expected.items():
-        wrong = wrong_output(value, actual[name], runtime.precision(device))
+        if node.op_type == "TopK" and name != node.output[0]:  # which of equal values is first
+            continue
+        wrong = wrong_output(value, actual[name], runtime.precision(device), node.op_type, bits)
         if wrong:
-            return f"{device.title} computes {node.op_type} wrongly: {wrong} (compared with ONNX Runtime on the CPU)"
+            return f"{device.title} computes {node.op_type} {_WRONGLY}: {wrong} (compared with ONNX Runtime on the CPU)"
     return ""
+
+
+def _remark(
+    model: ModelProto,
+    expected: Mapping[str, Any] | None,
+    found: Sequence[Mapping[str, Any]],
+    device: Device,
+) -> str:
+    """Returns what the device makes of NaN and infinities, or "" where it is what ONNX Runtime makes of them."""
+    if expected is None or not found:
+        return ""
+    wrong = makes_another_of_nan(list(expected.values()), [found[0][output] for output in expected])
+    return f"{device.title} {wrong} in {model.graph.node[-1].op_type}" if wrong else ""
 
 
 def _bisect(models: Sequence[ModelProto], check: Callable[[ModelProto], None]) -> list[str]:
@@ -280,7 +361,7 @@ def merged(models: Sequence[ModelProto]) -> ModelProto:
     return result
 
 
-_FORMAT = 2
+_FORMAT = 3
 """Raise it when ops are tried in another way: earlier answers are then asked for again."""
 _MAX_ANSWERS = 20_000
 _MAX_FILE_BYTES = 32 << 20
@@ -325,7 +406,7 @@ class Answers:
     def get(self, key: str) -> OpCheck | None:
         """The answer about an op; None where there is none."""
         entry = self._stored.get(key)
-        return None if entry is None else OpCheck(entry[0])
+        return None if entry is None else OpCheck(entry[0], remark=entry[2])
 
     def add(self, verdicts: Mapping[str, OpCheck]) -> None:
         """Keeps answers, with those that other processes have added meanwhile."""
@@ -333,7 +414,7 @@ class Answers:
         self._stored = {
             **_read(self.path),
             **self._stored,
-            **{key: (v.reason, now) for key, v in verdicts.items()},
+            **{key: (v.reason, now, v.remark) for key, v in verdicts.items()},
         }
         kept = dict(list(self._stored.items())[-_MAX_ANSWERS:])
         try:
@@ -343,14 +424,14 @@ class Answers:
             pass  # they are asked again
 
 
-def _read(path: Path) -> dict[str, tuple[str, float]]:
+def _read(path: Path) -> dict[str, tuple[str, float, str]]:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             return {}
         now, stored = time.time(), json.loads(path.read_text(encoding="utf-8"))
         return {
-            str(key): (str(reason), float(when))
-            for key, (reason, when) in stored.items()
+            str(key): (str(reason), float(when), str(remark))
+            for key, (reason, when, remark) in stored.items()
             if not any(words in reason for words in _MAY_PASS) or 0 <= now - when < _CRASH_KEPT
         }
     except (OSError, ValueError, TypeError, AttributeError):
@@ -476,10 +557,11 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
                 if verdict.final
             }
         )
+    remarks = [""] * len(graph)
     for group, known in zip(groups, verdicts, strict=True):
         for op in group.ops:
-            reasons[op] = known.reason if known else ""
-    return Capability.of_reasons(reasons)
+            reasons[op], remarks[op] = (known.reason, known.remark) if known else ("", "")
+    return Capability.of_reasons(reasons, remarks)
 
 
 def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | str:
@@ -533,6 +615,7 @@ class _Trial:
                 probe.model([g.example]).SerializeToString(),
                 bool(small[g.example]),
                 float(flops[g.example]),
+                bool(probe.kept[g.example]),
             )
             for g in groups
         ]

@@ -1,20 +1,18 @@
-"""Makes small models of single ops, with values to try them on."""
+"""Makes small models of single ops."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from editor.graph.attributes import captured_names
-from editor.graph.graph import Graph, element_type
+from editor.graph.graph import Bools, Graph, element_type
+from editor.graph.kept_values import fitting_constants, keeps_values
 from editor.graph.model_file import drop_weights, read_model
 from editor.graph.value_types import make_value_info
 
@@ -91,11 +89,14 @@ class ProbeModels:
     def of(cls, graph: Graph) -> ProbeModels:
         """Reads the model file, without its weights."""
         source = read_model(graph.path)
+        kept = keeps_values(graph, fitting_constants(source))
         drop_weights(source)
-        return cls(graph, source)
+        return cls(graph, source, kept)
 
-    def __init__(self, graph: Graph, source: ModelProto) -> None:
-        self.graph, self.source = graph, source
+    def __init__(self, graph: Graph, source: ModelProto, kept: Bools) -> None:
+        self.graph, self.source, self.kept = graph, source, kept
+        self.is_output = np.zeros(len(graph.tensor_names), bool)
+        self.is_output[graph.outputs] = True
         self.values: dict[str, TensorProto] = {t.name: t for t in source.graph.initializer}
         for node in source.graph.node:
             if node.op_type == "Constant" and node.output:
@@ -143,9 +144,8 @@ class ProbeModels:
 
     def key(self, op: int) -> str:
         """A hash that equal ops of other models have as well."""
-        return hashlib.sha256(
-            self.model([op], "").SerializeToString(deterministic=True)
-        ).hexdigest()[:32]
+        data = self.model([op], "").SerializeToString(deterministic=True)
+        return hashlib.sha256(data + bytes([int(self.kept[op])])).hexdigest()[:32]
 
     def groups(self) -> list[Group]:
         """Ops by signature; ops with an operand of unknown type cannot be probed and are omitted."""
@@ -160,10 +160,18 @@ class ProbeModels:
             arguments = tuple(
                 [operands[t] if t >= 0 else None for t in self.graph.op_inputs[op].tolist()]
             )
-            results = tuple([r >= 0 for r in self.graph.op_outputs[op].tolist()])
-            signature = (node.op_type, node.domain, node.overload, attributes, arguments, results)
+            results = tuple(
+                [(r >= 0, self._is_read(r)) for r in self.graph.op_outputs[op].tolist()]
+            )
+            signature = (
+                *(node.op_type, node.domain, node.overload),
+                *(attributes, arguments, results, bool(self.kept[op])),
+            )
             groups.setdefault(signature, Group([], op)).ops.append(op)
         return list(groups.values())
+
+    def _is_read(self, tensor: int) -> bool:
+        return tensor >= 0 and bool(self.is_output[tensor] or len(self.graph.readers[tensor]))
 
     def _operand(self, tensor: int) -> tuple[object, ...]:
         """What a runtime sees of a tensor that an op reads."""
@@ -211,10 +219,13 @@ class ProbeModels:
             if name not in declared:
                 declared.add(name)
                 self._declare(graph, self.graph.tensor_index[name], name, as_inputs)
-        for position, tensor in enumerate(self.graph.op_outputs[op].tolist()):
+        results = self.graph.op_outputs[op].tolist()
+        # A cut asks for what is read; OpenVINO computes a BatchNormalization in training by which outputs that are.
+        read = [t for t in results if self._is_read(t)] or results
+        for position, tensor in enumerate(results):
             name = f"p{tag}_out{position}" if tensor >= 0 else ""
             node.output.append(name)
-            if name:
+            if name and tensor in read:
                 kind = self.graph.tensor_types[tensor]
                 graph.output.append(
                     self._value_info(tensor, name) if kind else ValueInfoProto(name=name)
@@ -269,147 +280,3 @@ def _data(tensor: TensorProto) -> bytes:
         if len(values):
             return np.asarray(values).tobytes()
     return b"\0".join(tensor.string_data)
-
-
-_SIZE = 2
-"""Of a dimension that the model leaves open."""
-_MAX_ELEMENTS = 1 << 24
-_DATA_OPS = frozenset(
-    {
-        "Abs",
-        "Add",
-        "BitShift",
-        "Cast",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "MatMulInteger",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Neg",
-        "Pow",
-        "ReduceSum",
-        "Sign",
-        "Sub",
-        "Sum",
-        "Transpose",
-    }
-)
-"""Ops whose whole numbers are data. Those of others are mostly positions and sizes, for which 0 is safe; a divisor of 0 is
-not."""
-_SHAPE_OPERANDS = {"Reshape": 1, "Expand": 1, "Resize": 3, "ConstantOfShape": 0}
-"""Position of the operand that has the shape of the result."""
-_OPERANDS = {
-    ("Slice", 2): 1 << 30,
-    ("Slice", 4): 1,
-    ("Tile", 1): 2,
-    ("TopK", 1): 1,
-    ("OneHot", 1): 3,
-    ("Range", 1): 3,
-    ("Range", 2): 1,
-}
-"""(type, position) of operands that are positions or sizes -> a value that does more than 0 would."""
-_LOOSE = {"": 0.05, "tf32": 0.05, "bf16": 0.15, "f16": 0.05}
-"""Largest difference to the largest magnitude, by precision: this is about ops that are wrong, not about rounding."""
-
-
-def trial_inputs(model: ModelProto) -> dict[str, Any] | None:
-    """A value for each input of a model of one op; None where an input is not a tensor, or too large."""
-    feeds = {}
-    for info in model.graph.input:
-        value = _value(info, model)
-        if value is None:
-            return None
-        feeds[info.name] = value
-    return feeds
-
-
-def _value(info: ValueInfoProto, model: ModelProto) -> npt.NDArray[Any] | None:
-    kind = info.type.tensor_type
-    if (
-        not info.type.HasField("tensor_type")
-        or not kind.HasField("shape")
-        or kind.elem_type == TensorProto.STRING
-    ):
-        return None
-    shape = [d.dim_value if d.HasField("dim_value") else _SIZE for d in kind.shape.dim]
-    if (
-        min(shape, default=0) < 0 or prod(d or 1 for d in shape) > _MAX_ELEMENTS
-    ):  # numpy refuses 0 x 2^62, too
-        return None
-    try:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    except KeyError:
-        return None
-    if dtype.kind not in "biuf":  # numpy lacks it
-        return None
-    count = prod(shape)
-    if dtype.kind == "b":
-        return np.asarray(np.arange(count) % 2 == 0).reshape(shape)
-    if dtype.kind in "iu":
-        return _whole_numbers(info.name, model, count).astype(dtype).reshape(shape)
-    return np.asarray(np.random.default_rng(count).standard_normal(count), dtype).reshape(shape)
-
-
-def _whole_numbers(name: str, model: ModelProto, count: int) -> npt.NDArray[Any]:
-    """Values that an op accepts for an operand of integers."""
-    node = model.graph.node[-1]
-    position = list(node.input).index(name) if name in node.input else -1
-    if _SHAPE_OPERANDS.get(node.op_type) == position:
-        result = [
-            d.dim_value
-            for d in model.graph.output[0].type.tensor_type.shape.dim
-            if d.HasField("dim_value")
-        ]
-        if len(result) == count:
-            return np.array(result)
-    if (node.op_type, position) in _OPERANDS:
-        return np.full(count, _OPERANDS[node.op_type, position])
-    return np.arange(count) % 7 + 1 if node.op_type in _DATA_OPS else np.zeros(count)
-
-
-def is_random(op_type: str, domain: str) -> bool:
-    """Whether an op draws numbers."""
-    try:
-        schema: Any = onnx.defs.get_schema(op_type, domain)
-        return bool(schema.node_determinism == schema.NodeDeterminism.NonDeterministic)
-    except onnx.defs.SchemaError:
-        return False
-
-
-def wrong_output(expected: Any, actual: Any, precision: str) -> str:
-    """Returns the fault of an output; "" where it is as expected, or cannot be compared.
-
-    Args:
-        expected: a value of the reference.
-        actual: the device's.
-        precision: of float32 computations of the device; see ``Runtime.precision``.
-    """
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-        return ""
-    if expected.shape != actual.shape:
-        return f"shape {list(actual.shape)} instead of {list(expected.shape)}"
-    if expected.dtype.kind == "b":
-        share = float(np.mean(expected != actual)) if expected.size else 0.0
-        return f"{share:.0%} of the values are wrong" if share else ""
-    if expected.dtype.kind not in "iuf" or actual.dtype.kind not in "iuf":  # numpy lacks it
-        return ""
-    wide, got = expected.astype(np.float64), actual.astype(np.float64)
-    finite = np.isfinite(wide)
-    if not finite.any():  # runtimes differ in what they make of NaN
-        return ""
-    if not np.isfinite(got[finite]).all():
-        return "a value is not finite"
-    gap, scale = float(np.max(np.abs(wide - got)[finite])), float(np.max(np.abs(wide[finite])))
-    if expected.dtype.kind in "iu":  # quantised results may be rounded to the other side
-        return f"off by up to {gap:g}" if gap > 1 else ""
-    return (
-        f"off by up to {gap:.2g}, where values go up to {scale:.2g}"
-        if gap > _LOOSE[precision] * scale + 1e-6
-        else ""
-    )

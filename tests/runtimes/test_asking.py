@@ -16,7 +16,7 @@ from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor.runtimes.op_models import wrong_output
+from editor.runtimes.trial_values import wrong_output
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 
 FAULTY = '''

@@ -1,0 +1,76 @@
+"""What OpenVINO narrows is refused, unless the graph shows that nothing is lost; what it makes of NaN is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from one_op_cases import Case, answer, cases, computed, expected, is_wrong, nan_cases
+from onnx import TensorProto, helper, numpy_helper
+
+import editor
+from editor.devices.table import load_devices
+
+pytest.importorskip("openvino")
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint32", "uint64", "float64"])
+def test_what_is_allowed_is_right(kind: str, tmp_path: Path) -> None:
+    device = load_devices("HETERO:OpenVINO.CPU")[0]
+    wrong = []
+    for case in cases():
+        if case.label.split()[1] != kind or (reference := expected(case)) is None:
+            continue
+        if is_wrong(reference, computed(case, device)) and not answer(case, device, tmp_path)[0]:
+            wrong.append(case.label)
+    assert not wrong
+
+
+def _answer(label: str, folder: Path) -> tuple[str, tuple[str, ...]]:
+    found: list[Case] = [c for c in (*cases(), *nan_cases()) if c.label == label]
+    return answer(found[0], load_devices("HETERO:OpenVINO.CPU")[0], folder)
+
+
+def test_the_reason_says_how_far_a_device_is_right(tmp_path: Path) -> None:
+    assert "below 2^31" in _answer("Add int64", tmp_path)[0]
+    assert "up to 2^24" in _answer("Div int32", tmp_path)[0]
+    assert "7 digits" in _answer("Mul float64", tmp_path)[0]
+    assert _answer("Add int32", tmp_path)[0] == _answer("Add float32", tmp_path)[0] == ""
+
+
+def test_nan_is_a_remark_and_no_refusal(tmp_path: Path) -> None:
+    for op in ("Relu", "Max", "Min"):
+        reason, said = _answer(f"{op} of NaN", tmp_path)
+        assert not reason
+        assert f"drops NaN in {op}" in said[0]
+
+
+def test_indices_and_masks_stay_and_hashes_do_not(tmp_path: Path) -> None:
+    info, node = helper.make_tensor_value_info, helper.make_node
+    nodes = [
+        node("Add", ["ids", "one"], ["shifted"]),
+        node("Gather", ["table", "shifted"], ["rows"], axis=0),
+        node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        node("Mul", ["rows", "mask"], ["y"]),
+        node("Add", ["stamp", "one"], ["later"]),
+    ]
+    ints = [info(n, TensorProto.INT64, [4]) for n in ("ids", "stamp")]
+    graph = helper.make_graph(
+        nodes,
+        "ids",
+        [*ints, info("attention_mask", TensorProto.INT64, [4, 1])],
+        [info("y", TensorProto.FLOAT, [4, 2]), info("later", TensorProto.INT64, [4])],
+        [
+            numpy_helper.from_array(np.int64(1), "one"),
+            numpy_helper.from_array(np.ones((9, 2), np.float32), "table"),
+        ],
+    )
+    path = tmp_path / "ids.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
+    assert {key for key, name in plan.affinity.items() if name == "CPU"} == {"later"}
+    assert "below 2^31" in str(plan.why("later"))
