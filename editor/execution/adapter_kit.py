@@ -27,9 +27,9 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, SubModel
-from editor.runtimes.trial_values import is_random
 from editor.runtimes.protocols import API_VERSION, Executable
 from editor.runtimes.registry import capability, runtime_of
+from editor.runtimes.trial_values import is_random
 from editor.runtimes.values import to_numpy
 from editor.text import pluralize
 
