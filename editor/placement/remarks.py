@@ -31,7 +31,7 @@ def remarks(placement: Placement) -> list[str]:
 
 def _meets_nan(graph: Graph) -> Bools:
     """[op] whether an op before it can make NaN or infinity, or an op after it tests for them."""
-    makes = np.array([kind in _MAKERS for kind in graph.op_types], bool)
+    makes = np.array([kind in _MAKERS for kind in graph.op_types], bool) & ~graph.op_is_constant
     tests = np.array([kind in _TESTS for kind in graph.op_types], bool)
     for op in graph.order.tolist():
         makes[op] |= bool(makes[graph.predecessors[op]].any())
