@@ -7,6 +7,7 @@
   const FIRST_RETRY = 5000,
     LAST_RETRY = 60000,
     DOUBLE_CLICK = 500,
+    REFUSED = new Set([400, 404, 409, 413, 422]),
     TITLE = 24; // height of a frame's title
 
   /* Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
@@ -75,14 +76,15 @@
   }
 
   /**
-   * Edits that could not be stored are sent again; those that the server does not take are not.
+   * Edits that the server does not take are told and dropped; all others wait: where they could not be stored, came too slowly,
+   * or the server was started again and wants its new address.
    * @param {string} document
    * @param {Waiting[]} sent
    * @param {Error & { status?: number }} error
    */
   function refused(document, sent, error) {
     const queue = queueOf(document);
-    if (error.status && error.status < 500) {
+    if (REFUSED.has(error.status ?? 0)) {
       queue.waiting = queue.waiting.filter((each) => !sent.includes(each));
       editor.complain(error);
       if (page.cy) editor.colour(page.cy, page.view);

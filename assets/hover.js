@@ -17,8 +17,8 @@
     timer = window.setTimeout(async () => {
       const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
       page.hovered = target;
-      const { content } = await editor.ask(`hover?${asked}`);
-      if (page.hovered === target) show(content);
+      const answer = await editor.ask(`hover?${asked}`).catch(() => null); // a tooltip less is no fault
+      if (answer && page.hovered === target) show(answer.content);
     }, 320);
   }
 

@@ -58,7 +58,8 @@
 
   /** @type {Hetero["askScene"]} */
   async function askScene() {
-    const data = await editor.ask("map");
+    const data = await editor.ask("map").catch(editor.complain);
+    if (!data) return;
     page.sceneOf = page.view.document;
     page.scene = new editor.Scene(data);
     editor.one("#map-note").textContent = "";

@@ -37,8 +37,8 @@
     }
     const asked = number;
     timer = window.setTimeout(async () => {
-      const data = await editor.ask(`search?text=${encodeURIComponent(text.slice(0, MOST_LETTERS))}`);
-      if (asked === number) arrived(data);
+      const data = await editor.ask(`search?text=${encodeURIComponent(text.slice(0, MOST_LETTERS))}`).catch(editor.complain);
+      if (data && asked === number) arrived(data);
     }, WAIT);
   }
 

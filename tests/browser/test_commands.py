@@ -141,6 +141,28 @@ def test_an_edit_made_while_another_is_on_its_way_follows_it(opened: Page) -> No
     assert lost
 
 
+def test_edits_wait_for_a_server_that_wants_its_token_and_not_for_one_that_refuses_them(
+    opened: Page,
+) -> None:
+    page, answers = opened, [403, 422]
+
+    def answer(route: Route) -> None:
+        if answers:
+            route.fulfill(status=answers.pop(0), json={"detail": "this is why"})
+        else:
+            route.continue_()
+
+    page.route("**/edits", answer)
+    act(page, "hetero.paint([4], 1)")
+    until(page, "hetero.waitingEdits() === 1")
+    expect(page.locator("#notice")).to_be_empty()
+    act(page, "hetero.resend()")
+    expect(page.locator("#notice")).to_contain_text("this is why")
+    until(page, "hetero.waitingEdits() === 0")
+    act(page, "hetero.paint([5], 1)")
+    wait_for_figure(page, "pins", 1)
+
+
 def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
     page = opened
     act(
