@@ -40,10 +40,10 @@
   /** @type {Hetero["download"]} */
   async function download(what) {
     const answer = await request(`/d/${editor.page.view.document}/${what}`);
-    const name = /filename="([^"]*)"/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
+    const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
-    link.download = name;
+    link.download = decodeURIComponent(name);
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from editor.errors import EditorError
 from editor.exports.report import write_comparison
 from editor.web.app_state import AppState
 from editor.workspace.document import Document
@@ -27,10 +28,16 @@ def chosen_layouts(state: AppState, document: Document, names: Sequence[str]) ->
 
 
 def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> tuple[str, bytes]:
-    """Name and content of the standalone page of some layouts."""
+    """Name and content of the standalone page of some layouts.
+
+    Raises:
+        EditorError: there is none of them.
+    """
     document = state.document(document_id)
     layouts = chosen_layouts(state, document, names)
     chosen = {layout.name: layout.placement for layout in layouts if layout.placement is not None}
+    if not chosen:
+        raise EditorError("There is no such layout any more; compare again.")
     with tempfile.TemporaryDirectory() as folder:
         path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
         return f"{path.stem}_comparison.html", path.read_bytes()

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -175,7 +176,7 @@ def _add_layouts(router: APIRouter, state: AppState) -> None:
         return Response(
             content,
             media_type="text/html",
-            headers={"content-disposition": f'attachment; filename="{name}"'},
+            headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"},
         )
 
 

@@ -192,6 +192,17 @@ def test_malformed_bodies_are_refused_with_the_field(ask: Ask) -> None:
     assert statuses.count(422) > 200
 
 
+def test_a_comparison_is_a_file_whatever_its_model_is_called(serve: Serve, tmp_path: Path) -> None:
+    """A header takes no other letters than Latin ones as they are."""
+    served = serve(str(write_dag(tmp_path / '模型 "é".onnx', [[], [0]])))
+    names = "name=this+plan&name=all+on+CPU"
+    address = f"{served.url}/d/{opened(served)}/comparison?{names}"
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        how, page = answer.headers["content-disposition"], answer.read().decode()
+    assert urllib.parse.unquote(how) == "attachment; filename*=UTF-8''模型 _é__comparison.html"
+    assert "<html" in page
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -205,6 +216,9 @@ def test_malformed_bodies_are_refused_with_the_field(ask: Ask) -> None:
         "search?text=" + "(" * 400,
         "selection?where=op+==",
         "panes?name=nothing",
+        "comparison?name=nothing",
+        "comparison",
+        "runs/events?x=1",
         "panes",
         "imports?name=x&what=y",
         "map?x=1",
