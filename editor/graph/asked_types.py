@@ -307,29 +307,49 @@ class _Answers:
             return None  # ONNX Runtime would make each of the dimensions
         return self.asker.results(node, self.now, self.constants)
 
-    def _results_of_if(self, node: NodeProto) -> list[Value]:
-        one, other = (self._results_of_body(body, []) for body in bodies_of(node))
-        return [_joined(a, b) for a, b in zip(one, other, strict=True)]
+    def _results_of_if(self, node: NodeProto) -> list[Value] | None:
+        found = [self._results_of_body(body, []) for body in bodies_of(node)]
+        if (
+            len(found) != 2
+            or found[0] is None
+            or found[1] is None
+            or len(found[0]) != len(found[1])
+        ):
+            return None  # loading says what is wrong with it
+        return [_joined(a, b) for a, b in zip(found[0], found[1], strict=True)]
 
-    def _results_of_loop(self, node: NodeProto) -> list[Value]:
+    def _results_of_loop(self, node: NodeProto) -> list[Value] | None:
         """Shapes of what a Loop carries: those that its body turns into themselves."""
-        (body,) = bodies_of(node)
+        bodies = list(bodies_of(node))
         carried = [self.now.get(name, _UNKNOWN) for name in node.input[2:]]
+        if len(bodies) != 1 or not all(kind for kind, _ in carried):
+            return None
+        body = bodies[0]
+        if len(body.input) != 2 + len(carried) or len(body.output) < 1 + len(carried):
+            return None
         scanned: list[Value] = []
         for _ in range(2 + sum(len(shape or ()) + 1 for _, shape in carried)):
-            results = self._results_of_body(body, [("int64", ()), ("bool", ()), *carried])[1:]
+            results = self._results_of_body(body, [("int64", ()), ("bool", ()), *carried])
+            if results is None:
+                return None
+            results = results[1:]
             scanned = results[len(carried) :]
             after = [_joined(a, b) for a, b in zip(carried, results, strict=False)]
             if after == carried:
                 break
             carried = after
+            if not all(kind for kind, _ in carried):
+                return None  # it carries values of several types
         stacked = [
             (kind, None if shape is None or not kind else ("?", *shape)) for kind, shape in scanned
         ]
         results = [*carried, *stacked]
         return [value for name, value in zip(node.output, results, strict=False) if name]
 
-    def _results_of_body(self, body: GraphProto, inputs: list[Value]) -> list[Value]:
+    def _results_of_body(self, body: GraphProto, inputs: list[Value]) -> list[Value] | None:
+        """Types of the outputs of a body; None where it has other inputs, or reads a value of no known type."""
+        if len(body.input) != len(inputs):
+            return None
         graph = GraphProto(name=body.name or "body")
         graph.node.extend(body.node)
         graph.initializer.extend(body.initializer)
@@ -344,8 +364,10 @@ class _Answers:
                 tensor = graph.initializer.add()
                 tensor.CopyFrom(self.constants[name])
                 tensor.name = name
+            elif (known := self.now.get(name, _UNKNOWN))[0]:
+                graph.input.append(make_value_info(name, *known))
             else:
-                graph.input.append(make_value_info(name, *self.now[name]))
+                return None
         graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in body.output)
         model = ModelProto(ir_version=max(self.model.ir_version, 8), graph=graph)
         model.opset_import.extend(self.model.opset_import)

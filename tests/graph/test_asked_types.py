@@ -175,3 +175,49 @@ def test_no_bound_is_proved_over_unknown_sizes(tmp_path: Path) -> None:
     assert (
         editor.partition(known, "HETERO:GPU,NPU", "optimal").placement.assignment.bound is not None
     )
+
+
+@pytest.mark.parametrize("fault", ["bodies", "inputs", "outputs", "carried", "types", "captured"])
+@pytest.mark.parametrize("op", ["If", "Loop"])
+def test_bodies_that_do_not_fit_their_op_are_refused_or_unknown(
+    tmp_path: Path, op: str, fault: str
+) -> None:
+    """One branch of an If ended the load with an internal error."""
+    value, flag = helper.make_tensor_value_info, TensorProto.BOOL
+    inputs = [value("i", TensorProto.INT64, []), value("c", flag, []), value("v", 1, [2])]
+    made = "missing" if fault == "captured" else "given"
+    nodes = [
+        helper.make_node("Identity", ["go"], ["c_out"]),
+        helper.make_node("FusedGelu", [made], ["v_out"], domain="com.unknown"),
+        helper.make_node("Cast", ["given"], ["typed"], to=TensorProto.INT32),
+    ]
+    results = {"If": ["v_out"], "Loop": ["c_out", "typed" if fault == "types" else "v_out"]}[op]
+    bodies = [
+        helper.make_graph(
+            nodes,
+            f"body{number}",
+            [] if op == "If" else inputs[: 2 if fault == "inputs" else 3],
+            [open_value(name) for name in results][: 0 if fault == "outputs" and number else None],
+        )
+        for number in range({"If": 2, "Loop": 1}[op])
+    ]
+    names = {"If": ["then_branch", "else_branch"], "Loop": ["body"]}[op]
+    if fault == "bodies":
+        names.pop()
+    reads = ["go"] if op == "If" else ["", "go", *["given"] * (2 if fault == "carried" else 1)]
+    node = helper.make_node(op, reads, ["y"], **dict(zip(names, bodies, strict=False)))
+    graph = helper.make_graph(
+        [node, helper.make_node("Neg", ["y"], ["z"])],
+        "odd",
+        [value("go", flag, []), value("given", 1, [2])],
+        [open_value("z")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.unknown", 1)]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    )
+    try:
+        assert editor.load_model(path).op_keys == ("y", "z")
+    except editor.EditorError as error:
+        assert "m.onnx" in str(error)
