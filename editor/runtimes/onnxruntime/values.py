@@ -235,7 +235,7 @@ def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
         device = ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
     except AttributeError:
         raise ExecutionError(
-            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {kind}; install 1.31"
+            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {kind}; install 1.32"
         ) from None
     inner.bind_output(name, device)
 
