@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from editor import limits, terminal
+from editor.arguments import KEEP_FUNCTIONS
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES, usage
 from editor.imports.formats import words
@@ -176,7 +177,7 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument(
         "--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment
     )
-    partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    _add_define(partition)
     partition.add_argument(
         "--profile",
         action="append",
@@ -387,11 +388,29 @@ def _add_watch_commands(commands: Any) -> None:
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
     watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
-    watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    _add_define(watch)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument(
         "--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never"
+    )
+
+
+def _add_define(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="N=V",
+        type=_size,
+        help="size of a dimension, or value of an input of one number that chooses a branch of an If",
+    )
+    command.add_argument(
+        "--keep-functions",
+        action="append_const",
+        dest="define",
+        const=(KEEP_FUNCTIONS, 1),
+        help="leave calls of local functions closed: each is one op",
     )
 
 

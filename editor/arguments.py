@@ -14,6 +14,9 @@ from editor.errors import EditorError
 MOST_REQUESTS, MOST_THREADS = 256, 4096
 _LONGEST = 60
 
+KEEP_FUNCTIONS = "keep_functions"
+"""Name in ``define`` that leaves calls of local functions closed."""
+
 
 def shown(value: object) -> str:
     """A value in a message: its beginning."""

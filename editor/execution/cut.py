@@ -186,7 +186,7 @@ class Cutter:
             source = read_again(graph)
         except ModelError as error:
             raise ExecutionError(str(error)) from error
-        bind_symbols(source, graph.define)
+        bind_symbols(source, graph.sizes)
         tensors: dict[str, TensorProto | SparseTensorProto] = {
             t.name: t for t in source.graph.initializer
         }

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from editor.graph.attributes import bodies_of, captured_names
+from editor.graph.attributes import bodies_of, captured_names, rename_values
 from editor.graph.graph import Shape, element_name, shape_of, type_name
 from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
 from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
@@ -163,23 +163,6 @@ def _least(tensor: TensorProto) -> int:
     bare = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     bare.doc_string = tensor.doc_string
     return bare.ByteSize() if all(tensor.dims) else -1
-
-
-def rename_values(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Renames values in a graph and in the bodies of its nodes, in place."""
-    if not names:
-        return
-    for tensor in graph.initializer:
-        tensor.name = names.get(tensor.name, tensor.name)
-    for sparse in graph.sparse_initializer:
-        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        value.name = names.get(value.name, value.name)
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
-        for body in bodies_of(node):
-            rename_values(body, names)
 
 
 def _asked(model: ModelProto) -> list[Value] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -65,6 +66,42 @@ def _free_names(graph: GraphProto) -> list[str]:
         if value.name not in known:
             free[value.name] = None
     return list(free)
+
+
+def rename_values(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Renames values in a graph and in the bodies of its nodes, in place."""
+    if not names:
+        return
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for body in bodies_of(node):
+            rename_values(body, names)
+
+
+def values_of(graph: GraphProto) -> Iterator[str]:
+    """Names of all values of a graph and of its bodies."""
+    for tensor in graph.initializer:
+        yield tensor.name
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name
+    for value in (*graph.input, *graph.output):
+        yield value.name
+    yield from values_in(graph.node)
+
+
+def values_in(nodes: Iterable[NodeProto]) -> Iterator[str]:
+    """Names of the results of nodes, and of all values of their bodies."""
+    for node in nodes:
+        yield from filter(None, node.output)
+        for body in bodies_of(node):
+            yield from values_of(body)
 
 
 def attribute_value(text: str) -> Any:

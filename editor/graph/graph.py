@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, TypeProto
 
+from editor.arguments import KEEP_FUNCTIONS
+
 # Bits per element as stored: 4-bit and 2-bit types are packed. 0 = no fixed size (strings).
 _BITS = {
     "float32": 32,
@@ -173,6 +175,24 @@ class Rows:
         return Rows(ptr, self.row_of_value[order])
 
 
+@dataclass(frozen=True)
+class InnerOp:
+    """An op in a body of an If, Loop or Scan: it is placed with the op that has the body."""
+
+    owner: int
+    """The op of the main graph"""
+    body: str
+    """``then_branch``, ``body``; with slashes where bodies are inside each other"""
+    key: str
+    name: str
+    op_type: str
+
+    def place(self, graph: Graph) -> str:
+        """ "in the then_branch of encoder (If), which is placed as one op"."""
+        owner = f"{graph.display_name(self.owner)} ({graph.type_label(self.owner)})"
+        return f"in the {self.body} of {owner}, which is placed as one op"
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """One ONNX main graph.
@@ -189,6 +209,10 @@ class Graph:
     """External data of the model is relative to this folder."""
     sha256: str
     define: Mapping[str, int]
+    chosen: Mapping[str, int]
+    """The part of ``define`` that is no size: values of inputs, which are constants here, and ``keep_functions``"""
+    branches: tuple[tuple[str, bool], ...]
+    """Key of each If that was replaced by a branch, and its condition, in the order of the replacements"""
     unbound: tuple[str, ...]
     opsets: Mapping[str, int]
     notes: tuple[str, ...]
@@ -224,6 +248,8 @@ class Graph:
     inputs: Ints
     outputs: Ints
 
+    inner_ops: tuple[InnerOp, ...]
+
     key_index: Mapping[str, int] = field(repr=False, default_factory=dict)
 
     def __len__(self) -> int:
@@ -232,10 +258,25 @@ class Graph:
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self)} ops, {len(self.tensor_names)} tensors>"
 
+    @property
+    def define_opened(self) -> dict[str, int]:
+        """What is to be defined where the opened model is read: its chosen inputs are constants."""
+        kept = {KEEP_FUNCTIONS: 1} if self.chosen.get(KEEP_FUNCTIONS) else {}
+        return self.sizes | kept
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of dimensions: ``define`` without what was chosen."""
+        return {name: size for name, size in self.define.items() if name not in self.chosen}
+
     @cached_property
     def tensor_index(self) -> Mapping[str, int]:
         """Tensor name -> index."""
         return {name: i for i, name in enumerate(self.tensor_names)}
+
+    def inner_op(self, name: str) -> InnerOp | None:
+        """The op in a body whose key or name this is."""
+        return next((op for op in self.inner_ops if name and name in (op.key, op.name)), None)
 
     @cached_property
     def readers(self) -> Rows:

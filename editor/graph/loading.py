@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
-from editor.arguments import as_mapping, as_path
+from editor import limits
+from editor.arguments import KEEP_FUNCTIONS, as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
+from editor.graph.branches import Branches, take_known_branches
 from editor.graph.external_data import external_data_folder, external_tensors, missing_data
 from editor.graph.graph import (
     Attributes,
     Bools,
     Graph,
+    InnerOp,
     Ints,
     Rows,
     Shape,
@@ -27,6 +30,7 @@ from editor.graph.graph import (
     element_name,
 )
 from editor.graph.model_file import drop_weights, read_with_hash
+from editor.graph.opening import open_closed, split_define
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.proposed_sizes import fixed_sizes
 from editor.graph.scopes.paths import module_of
@@ -103,13 +107,19 @@ def _is_too_small(node: NodeProto, shapes: Mapping[str, Shape | None]) -> bool:
     )
 
 
-def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Graph:
+def load_model(
+    path: str | Path, define: Mapping[str, int] | None = None, *, keep_functions: bool = False
+) -> Graph:
     """Reads an ONNX model without its weights.
 
     Args:
         path: the ``.onnx`` file.
         define: sizes of symbolic dimensions, ``{"batch_size": 1}``. A dimension without a name is
-            called ``input[axis]``. ``Graph.unbound`` lists the symbols without a size.
+            called ``input[axis]``. ``Graph.unbound`` lists the symbols without a size. An input of one
+            number can be given its value, ``{"use_cache_branch": 1}``: it becomes a constant, and Ifs
+            that depend on it are replaced by the branch that it chooses.
+        keep_functions: whether calls of local functions stay closed, each one op; the same as
+            ``{"keep_functions": 1}``. Otherwise the ops of their bodies take their place.
 
     Raises:
         ModelError: the file is not an ONNX model, is damaged, is not a valid graph (a tensor with two
@@ -118,6 +128,8 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
     """
     path = as_path(path, "a model", ModelError)
     define = {} if define is None else as_mapping(define, "define", ModelError)
+    if keep_functions:
+        define = {**define, KEEP_FUNCTIONS: 1}
     size = (file_state(path) or (0, 0))[1]
     if size <= PLAIN_BYTES and not is_killable():
         model, sha256 = read_with_hash(path)
@@ -140,11 +152,17 @@ def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, i
             f"{path}: ONNX cannot read weights from a folder whose name is not UTF-8; rename the folder"
         )
     drop_weights(model)
+    sizes, chosen = split_define(model, define)
     try:
-        unbound = bind_symbols(model, define)
+        open_closed(model, chosen)
+        unbound = bind_symbols(model, sizes)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    return _Builder(model, path).graph(define, sha256, unbound, missing)
+    limits.check_count(str(path), "ops", len(model.graph.node), "ops")
+    branches = take_known_branches(model)
+    return _Builder(model, path).graph(
+        {**sizes, **chosen}, chosen, branches, sha256, unbound, missing
+    )
 
 
 class _Builder:
@@ -162,6 +180,8 @@ class _Builder:
     def graph(
         self,
         define: Mapping[str, int],
+        chosen: Mapping[str, int],
+        branches: Branches,
         sha256: str,
         unbound: tuple[str, ...],
         missing: Sequence[str],
@@ -217,6 +237,8 @@ class _Builder:
             folder=external_data_folder(self.model, self.path),
             sha256=sha256,
             define=dict(define),
+            chosen=dict(chosen),
+            branches=branches,
             unbound=unbound,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import},
             notes=tuple(filter(None, notes)),
@@ -244,6 +266,7 @@ class _Builder:
             tensor_overridable=self._mask(overridable_names),
             inputs=np.array(inputs, np.int64),
             outputs=np.array(outputs, np.int64),
+            inner_ops=tuple(op for i, node in enumerate(proto.node) for op in _inner_ops(node, i)),
             key_index={key: i for i, key in enumerate(keys)},
         )
 
@@ -363,6 +386,17 @@ class _Builder:
                 "(the graph has a cycle)"
             )
         return np.array(order, np.int64)
+
+
+def _inner_ops(node: NodeProto, owner: int, around: str = "") -> Iterator[InnerOp]:
+    """The ops in the bodies of a node."""
+    for attribute in node.attribute:
+        graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+        for body in graphs:
+            for inner in body.node:
+                key = next(filter(None, inner.output), "")
+                yield InnerOp(owner, around + attribute.name, key, inner.name, inner.op_type)
+                yield from _inner_ops(inner, owner, f"{around}{attribute.name}/")
 
 
 def _intern(texts: object) -> list[str]:

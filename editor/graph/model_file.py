@@ -19,6 +19,7 @@ from editor.errors import ModelError
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
 from editor.graph.graph import Graph
+from editor.graph.opening import open_again
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
@@ -71,6 +72,8 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
 def read_again(graph: Graph) -> ModelProto:
     """Parses the file of a graph once more, for what the graph does not hold.
 
+    Local functions and Ifs are opened as in the graph, so that its ops are the nodes of the main graph.
+
     Raises:
         ModelError: it is not the file that the graph was made from: it is gone, or has changed.
     """
@@ -83,6 +86,7 @@ def read_again(graph: Graph) -> ModelProto:
             if before != now
             else f"it still has {now} ops",
         )
+    open_again(model, graph)
     return model
 
 

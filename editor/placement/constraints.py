@@ -168,6 +168,9 @@ def _op_of(graph: Graph, key: str) -> int:
         raise PinError(
             f"{key!r} is an op's name; pins use its key, the name of its first output: {named[0]!r}"
         )
+    inner = graph.inner_op(key)
+    if inner is not None:
+        raise PinError(f"{key!r} is {inner.place(graph)}: pin {graph.op_keys[inner.owner]!r}")
     hint = did_you_mean(key, graph.op_keys, " (a key is the name of an op's first output)")
     raise PinError(f"no op with the key {key!r}{hint}")
 

@@ -295,6 +295,10 @@ class Placement:
         """
         graph, constraints = self.graph, self.constraints
         op = graph.key_index.get(as_text(key, "the key of an op", PinError))
+        inner = graph.inner_op(key) if op is None else None
+        if inner is not None:
+            around = self.why(graph.op_keys[inner.owner])
+            return replace(around, because=f"{key} is {inner.place(graph)}; {around.because}")
         if op is None:
             named = [i for i, name in enumerate(graph.op_names) if name and name == key]
             if len(named) != 1:

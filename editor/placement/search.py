@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from editor.errors import EditorError
-from editor.graph.graph import Graph, cached_per_graph
+from editor.graph.graph import Graph, InnerOp, cached_per_graph
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.filter import FIELDS
 from editor.placement.placement import Placement
@@ -62,7 +62,9 @@ def search(placement: Placement, text: str) -> Results:
         *(_op(placement, op) for op in _best(graph, ops, words)[:_MOST_PER_KIND]),
         *_tensors(graph, ops, words)[:_MOST_PER_KIND],
     ]
-    return Results(tuple(found), tuple(ops))
+    inner = [] if keep else [op for op in graph.inner_ops if words and _has_words(op, words)]
+    found += [_inner(graph, op) for op in inner[:_MOST_PER_KIND]]
+    return Results(tuple(found), tuple(dict.fromkeys([*ops, *(op.owner for op in inner)])))
 
 
 def mixed(text: str) -> str:
@@ -232,6 +234,16 @@ def _op(placement: Placement, op: int) -> Found:
     graph = placement.graph
     device = placement.devices[int(placement.assignment.device[op])].name
     return Found("op", graph.display_name(op), f"{graph.type_label(op)} on {device}", (op,))
+
+
+def _has_words(op: InnerOp, words: list[str]) -> bool:
+    text = f"{op.op_type} {op.name} {op.key}".lower()
+    return all(word in text for word in words)
+
+
+def _inner(graph: Graph, op: InnerOp) -> Found:
+    detail = f"{op.op_type} {op.place(graph)}"
+    return Found("op", op.name or op.key, detail, (op.owner,))
 
 
 def _tensors(graph: Graph, ops: Iterable[int], words: list[str]) -> list[Found]:

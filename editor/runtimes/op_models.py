@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from editor.graph.attributes import captured_names
 from editor.graph.graph import Bools, Graph, element_type
 from editor.graph.kept_values import fitting_constants, keeps_values
-from editor.graph.model_file import drop_weights, read_model
+from editor.graph.model_file import drop_weights, read_again
 from editor.graph.value_types import make_value_info
 
 MAX_IR_VERSION = 13
@@ -88,7 +88,7 @@ class ProbeModels:
     @classmethod
     def of(cls, graph: Graph) -> ProbeModels:
         """Reads the model file, without its weights."""
-        source = read_model(graph.path)
+        source = read_again(graph)
         kept = keeps_values(graph, fitting_constants(source))
         drop_weights(source)
         return cls(graph, source, kept)

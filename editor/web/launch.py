@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from editor import limits, terminal
+from editor.arguments import KEEP_FUNCTIONS
 from editor.errors import EditorError
 from editor.execution.jobs import job_service
 from editor.execution.jobs.preload import ModelPreloader
@@ -76,7 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "examples/devices/runtimes.yaml)",
     )
     parser.add_argument(
-        "--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension"
+        "--define",
+        action="append",
+        default=[],
+        metavar="N=V",
+        help="size of a dimension, or value of an input of one number that chooses a branch of an If",
+    )
+    parser.add_argument(
+        "--keep-functions",
+        action="append_const",
+        dest="define",
+        const=f"{KEEP_FUNCTIONS}=1",
+        help="leave calls of local functions closed: each is one op",
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=_port, default=8050)

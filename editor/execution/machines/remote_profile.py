@@ -214,7 +214,7 @@ def _profiles(
             address,
             "hetero_profile",
             skeleton=parcel.skeleton,
-            define=dict(graph.define),
+            define=graph.define_opened,
             devices=[device_entry(d) for d in devices],
             seconds=seconds,
             threads=threads,

@@ -21,7 +21,7 @@ from editor.errors import ExecutionError
 from editor.files import file_state
 from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model
+from editor.graph.model_file import read_again
 from editor.runtimes.base import Capability, CompileOptions, MemorySpace, SubModel
 from editor.runtimes.loaded_model import RuntimeDefaults
 from editor.runtimes.machines.connection import call, calls, configured
@@ -200,7 +200,7 @@ class Machines(RuntimeDefaults):
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Asks the worker, which asks the runtime there; weights do not travel for it."""
         machine, here = directory.machine(device.machine), calls()
-        parcel = pack(read_model(graph.path), graph.folder)
+        parcel = pack(read_again(graph), graph.folder)
         reply = here.wait(
             call(
                 here.pool,
@@ -208,7 +208,7 @@ class Machines(RuntimeDefaults):
                 machine.address,
                 "hetero_capability",
                 skeleton=parcel.skeleton,
-                define=dict(graph.define),
+                define=graph.define_opened,
                 device=device_entry(device),
             )
         )

@@ -9,6 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.exports.dot import text_colour
+from editor.graph.graph import InnerOp
 from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
@@ -19,6 +20,7 @@ from editor.web.rule_rows import labels_of
 from editor.web.view import colours_of, op_costs, plan_costs
 from editor.workspace.document import Document
 
+_MOST_IN_BODY = 200
 _FEW = 5
 """Largest transfers and subgraphs of the plan."""
 
@@ -213,9 +215,37 @@ def op(document: Document, number: int) -> list[Any]:
         html.H4("Outputs"),
         _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
     ]
+    if graph.op_is_atomic[number]:
+        parts += _bodies(document, number)
     if graph.op_attributes[number]:
         parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
     return parts
+
+
+def _bodies(document: Document, number: int) -> list[Any]:
+    """The ops in the bodies of an If, Loop or Scan, which are placed with it."""
+    bodies: dict[str, list[InnerOp]] = {}
+    for inner in document.graph.inner_ops:
+        if inner.owner == number:
+            bodies.setdefault(inner.body, []).append(inner)
+    return [
+        html.Details(
+            [
+                html.Summary(f"{body}: {pluralize(len(ops), 'op')}, placed with this op"),
+                html.Ul(
+                    [
+                        html.Li([html.Strong(each.op_type), " ", each.name or each.key])
+                        for each in ops[:_MOST_IN_BODY]
+                    ]
+                ),
+                html.P(f"and {len(ops) - _MOST_IN_BODY:,} more", className="hint")
+                if len(ops) > _MOST_IN_BODY
+                else None,
+            ],
+            className="body-ops",
+        )
+        for body, ops in bodies.items()
+    ]
 
 
 def _breadcrumbs(document: Document, number: int) -> Any:
