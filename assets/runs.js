@@ -56,7 +56,8 @@
       editor.set("run", { data: { run, done, samples } });
     }
     if (!done) return;
-    if (begun && event.kind !== "benchmark")
+    const failed = event.kind === "benchmark" && !event.share; // a run that fails may teach what devices cannot do
+    if (begun && (failed || event.kind !== "benchmark"))
       editor.edit({ do: "show" }); // costs are measured now, and with them all figures
     else editor.ask("ribbon").then(editor.showRibbon, editor.complain);
   }

@@ -17,6 +17,7 @@ from .errors import ModelError as ModelError
 from .errors import NoProfileError as NoProfileError
 from .errors import PinError as PinError
 from .errors import PlanError as PlanError
+from .errors import SubgraphError as SubgraphError
 from .errors import UnboundSymbolError as UnboundSymbolError
 from .errors import UnsupportedOpError as UnsupportedOpError
 from .errors import WorkspaceError as WorkspaceError

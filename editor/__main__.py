@@ -211,6 +211,7 @@ def _add_plan_commands(commands: Any) -> None:
     run.add_argument("plan", type=Path)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     run.add_argument("--outputs", type=Path, metavar="F.npz")
+    _add_strict(run)
 
 
 def _add_measure_commands(commands: Any) -> None:
@@ -223,6 +224,7 @@ def _add_measure_commands(commands: Any) -> None:
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     bench.add_argument("--json", type=Path, metavar="F")
+    _add_strict(bench)
     bench.add_argument(
         "--memory",
         action="store_true",
@@ -253,6 +255,14 @@ def _add_measure_commands(commands: Any) -> None:
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
     _add_measure_options(tune, seconds=4.0, modes=True)
+
+
+def _add_strict(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with the error where a subgraph fails, in place of solving again without the ops at fault",
+    )
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:

@@ -63,6 +63,15 @@ class ExecutionError(EditorError):
     """A runtime failed to compile or run a subgraph."""
 
 
+class SubgraphError(ExecutionError):
+    """A subgraph does not compile or run on its device."""
+
+    def __init__(self, message: str, subgraph: int = 0) -> None:
+        super().__init__(message)
+        self.subgraph = subgraph
+        """Its number."""
+
+
 class ExportError(EditorError):
     """An export cannot be written."""
 

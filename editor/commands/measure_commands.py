@@ -56,6 +56,7 @@ def bench(options: argparse.Namespace) -> int:
                     options.threads,
                     inputs,
                     options.memory,
+                    "stop" if options.strict else "solve",
                 )
             )
     finally:
@@ -191,6 +192,9 @@ def _follow(job: Job) -> Any:
         try:
             while not job.done:
                 for event in job.events[seen:]:
+                    if "note" in event:
+                        bar.clear()
+                        print(f"note: {printable(event['note'])}", file=sys.stderr)
                     bar.set_description_str(printable(event.get("text", "measuring")[:48]))
                     bar.n = int(100 * event.get("progress", 0))
                 seen = len(job.events)

@@ -352,7 +352,12 @@ def run(options: argparse.Namespace) -> int:
                 f"note: {device.name} is not on this machine; its subgraphs run on a stand-in",
                 file=sys.stderr,
             )
-    outputs = plan.run(inputs)
+    outputs = plan.run(inputs, strict=options.strict)
+    if plan.successor is not None:
+        print(
+            f"note: partition again to keep the new plan; {options.plan} is as it was",
+            file=sys.stderr,
+        )
     for name, value in outputs.items():
         array = np.asarray(value) if not isinstance(value, list) else None
         print(

@@ -14,7 +14,7 @@ import numpy as np
 
 from editor.arguments import as_text, shown
 from editor.devices.device import Device
-from editor.errors import ExecutionError
+from editor.errors import ExecutionError, SubgraphError
 from editor.execution.cut import Cutter
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
 from editor.graph.graph import Graph
@@ -258,15 +258,18 @@ class CompiledPlan:
                     convert(a, step.runs_on) for a in arguments
                 ]  # inputs of the model: copied while others compute
             with limit or nullcontext():
-                if timed:
-                    start, start_cpu = perf_counter(), process_time()
-                    results = run_to_end(step.executable, arguments)
-                    spent[step.id], cpu[step.id] = (
-                        perf_counter() - start,
-                        process_time() - start_cpu,
-                    )
-                else:
-                    results = step.executable.run(arguments)
+                try:
+                    if timed:
+                        start, start_cpu = perf_counter(), process_time()
+                        results = run_to_end(step.executable, arguments)
+                        spent[step.id], cpu[step.id] = (
+                            perf_counter() - start,
+                            process_time() - start_cpu,
+                        )
+                    else:
+                        results = step.executable.run(arguments)
+                except ExecutionError as error:
+                    raise SubgraphError(str(error), step.id) from error
             values.update(zip(step.submodel.outputs, results, strict=True))
             if keep:  # copied now, because a later tensor may share this buffer
                 lasting = set(keep).intersection(step.submodel.outputs)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Semaphore
 
 from editor.devices.device import Device
-from editor.errors import ExecutionError
+from editor.errors import ExecutionError, SubgraphError
 from editor.execution.compiled_plan import (
     CompiledPlan,
     Overridden,
@@ -24,6 +24,7 @@ from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import CompileOptions, SubModel
+from editor.runtimes.protocols import Executable
 from editor.runtimes.registry import runtime_of, stand_in
 
 _MOST_RUNS = 4
@@ -68,14 +69,12 @@ def compile_placement(
 
     def step_of(subgraph: Subgraph, submodel: SubModel) -> Step:
         device, runs_on = by_name[subgraph.device], real[subgraph.device]
-        runtime = runtime_of(runs_on.runtime)
         try:
-            executable = runtime.compile(submodel, runs_on, options)
-        except ExecutionError:  # runtimes check constants more strictly than input values
-            plain = cutter.submodel(placement, subgraph)
-            if plain.inputs == submodel.inputs:
-                raise
-            submodel, executable = plain, runtime.compile(plain, runs_on, options)
+            submodel, executable = compile_subgraph(
+                cutter, placement, subgraph, runs_on, options, submodel
+            )
+        except ExecutionError as error:
+            raise SubgraphError(str(error), subgraph.id) from error
         return Step(
             subgraph.id,
             submodel if keep_weights else submodel.without_weights(),
@@ -118,6 +117,30 @@ def compile_placement(
         overridden,
         run_limits(steps, requests),
     )
+
+
+def compile_subgraph(
+    cutter: Cutter,
+    placement: Placement,
+    subgraph: Subgraph,
+    device: Device,
+    options: CompileOptions,
+    submodel: SubModel | None = None,
+) -> tuple[SubModel, Executable]:
+    """Compiles a subgraph for a real device; ``submodel`` is what was cut for it.
+
+    Raises:
+        ExecutionError: the runtime refuses it.
+    """
+    runtime = runtime_of(device.runtime)
+    submodel = submodel or cutter.submodel(placement, subgraph, fold_shapes=True)
+    try:
+        return submodel, runtime.compile(submodel, device, options)
+    except ExecutionError:  # runtimes check constants more strictly than input values
+        plain = cutter.submodel(placement, subgraph)
+        if plain.inputs == submodel.inputs:
+            raise
+        return plain, runtime.compile(plain, device, options)
 
 
 def run_limits(steps: Sequence[Step], requests: int) -> RunLimits:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.task import Assignment
 from editor.placement.rules import label_mask
+from editor.runtimes.lessons import lessons
 
 
 def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:
@@ -26,12 +28,24 @@ def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:
     return {key for key in _running(solved) if key in affinity and affinity[key] != here[key]}
 
 
+def learned_since(graph: Graph, devices: Sequence[Device], affinity: Mapping[str, str]) -> set[str]:
+    """Keys of ops that runs have taught not to give to the devices of ``affinity`` again."""
+    return {
+        key
+        for device in devices
+        if not device.planned
+        for key in lessons(graph, device)
+        if affinity.get(key) == device.name
+    }
+
+
 def with_affinity(solved: Placement, affinity: Mapping[str, str], because: str) -> Placement:
     """A solved placement with ops on the devices of ``affinity``.
 
     Args:
         solved: what its settings lead to here.
-        affinity: op key -> device name; ops that it lacks go where the settings lead, as do constants.
+        affinity: op key -> device name; ops that it lacks go where the settings lead, as do constants and ops that runs have
+            taught not to give to their device.
         because: why an op is on its device, in words.
 
     Returns:
@@ -40,7 +54,8 @@ def with_affinity(solved: Placement, affinity: Mapping[str, str], because: str) 
     Raises:
         EditorError: a device is unknown, or cannot run an op.
     """
-    pinned = pin_to_affinity(solved, affinity)
+    learned = learned_since(solved.graph, solved.devices, affinity)
+    pinned = pin_to_affinity(solved, {k: d for k, d in affinity.items() if k not in learned})
     placed, device = solved.placed_ops, pinned.assignment.device
     if (
         pinned is solved

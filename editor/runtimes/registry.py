@@ -19,6 +19,7 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
 from editor.runtimes.base import Capability
+from editor.runtimes.lessons import lessons
 from editor.runtimes.protocols import API_VERSION, Runtime
 from editor.sandbox.worker import run
 from editor.startup import installed_folders
@@ -113,16 +114,24 @@ def runtime_of(name: str) -> Runtime:
     return runtime
 
 
-def capability(graph: Graph, device: Device) -> Capability:
-    """The ops that a device can run: what the runtime answers, and what is published of the device.
+def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capability:
+    """The ops that a device can run: what the runtime answers, what runs have taught, and what is published of the device.
 
     A planned device cannot be asked. A runtime is asked once per model and device.
+
+    Args:
+        graph: the model.
+        device: of a table.
+        with_lessons: whether ops are refused that failed together with others in a run.
 
     Raises:
         ExecutionError: the runtime is not installed.
         LimitError: the runtime needs more time or memory than the limits allow.
     """
     answer = Capability.everything(graph) if device.planned else _answer(graph, device)
+    known = lessons(graph, device) if with_lessons and not device.planned else {}
+    if known:
+        answer = answer.without([known.get(key, "") for key in graph.op_keys])
     return (
         answer.without(device.published.refusals(graph)) if device.published.restricts else answer
     )

@@ -367,6 +367,7 @@ class AppState:
                     0,
                     None,
                     options.memory,
+                    "tell",
                 )
             previous = running if running is None or running.has_result else running.previous
             last_run = (

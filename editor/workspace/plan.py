@@ -25,7 +25,15 @@ from editor.arguments import (
 )
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
-from editor.errors import EditorError, ExportError, NoProfileError, PinError, PlanError
+from editor.errors import (
+    EditorError,
+    ExecutionError,
+    ExportError,
+    NoProfileError,
+    PinError,
+    PlanError,
+    SubgraphError,
+)
 from editor.exports.formats import ExportForm, KitRuntime, check
 from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
@@ -35,7 +43,7 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
 from editor.placement.device_profile import costs_of, save_profile
-from editor.placement.kept import moved_ops, with_affinity
+from editor.placement.kept import learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import label_mask, parse_rules
 from editor.placement.run_memory import RunMemory
@@ -51,6 +59,10 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.imports.device_figures import ProfileReport
     from editor.placement.kept import Recipe
     from editor.workspace.sizes import AtSizes
+
+
+_MOST_SUCCESSORS = 16
+"""Times that a plan is solved again in a run."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,7 @@ class Plan:
         self.placement = placement
         self._compiled_plan: CompiledPlan | None = None
         self._compiling = Lock()
+        self._successor: Plan | None = None
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
@@ -269,19 +282,46 @@ class Plan:
             return self._compiled
         return compile_placement(self.placement, threads, requests=requests)
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
+    @property
+    def successor(self) -> Plan | None:
+        """The plan that runs in the place of this one since a subgraph failed; None as long as none did."""
+        return self._successor
+
+    def run(self, inputs: Mapping[str, Value], *, strict: bool = False) -> dict[str, Any]:
         """Runs once; compiles on first use. Returns output name -> numpy array.
+
+        Where a subgraph fails although its ops do not, the ops at fault are found, the plan is solved again without them
+        on that device, and a warning says so: ``successor`` is the plan that ran. The reason is kept for later plans.
 
         Several threads may call this: their runs take turns, and each gets the results of its own inputs, in arrays that later
         runs do not change. Threads that compute at the same time each need a clone, ``plan.compile(requests=4).clone()``.
 
         Args:
             inputs: a value for every graph input, by name; also for initializers that the model declares as inputs.
+            strict: raise ``SubgraphError`` in place of solving again.
 
         Raises:
             ExecutionError: an input does not fit the model, or a runtime failed.
         """
-        return self._compiled.run(inputs)
+        plan = self
+        for _ in range(_MOST_SUCCESSORS):
+            plan = plan._successor or plan
+            try:
+                return plan._compiled.run(inputs)
+            except SubgraphError as error:
+                if strict:
+                    raise
+                plan._successor = plan._improved(error, inputs)
+        raise ExecutionError(
+            f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
+        )
+
+    def _improved(self, error: SubgraphError, inputs: Mapping[str, Value]) -> Plan:
+        from editor.execution.learning import improved
+
+        placement, text = improved(self.placement, error, inputs)
+        warnings.warn(text, stacklevel=3)
+        return Plan(placement)
 
     def benchmark(
         self,
@@ -290,13 +330,30 @@ class Plan:
         requests: int = 4,
         threads: int = 0,
         inputs: Mapping[str, Value] | None = None,
+        *,
+        strict: bool = False,
     ) -> BenchmarkResult:
-        """Benchmarks the plan and the unsplit model, interleaved, in this process."""
+        """Benchmarks the plan and the unsplit model, interleaved, in this process.
+
+        Where a subgraph fails, ``successor`` is measured, as in ``run``; ``strict`` raises ``SubgraphError`` instead.
+        """
+        from editor.execution.inputs import random_inputs
         from editor.execution.measure.benchmark import Benchmark
 
-        return Benchmark(
-            {self.graph.name: self.placement}, seconds, mode, requests, threads, inputs
-        ).run()[0]
+        given = random_inputs(self.graph) if inputs is None else inputs
+        plan = self
+        for _ in range(_MOST_SUCCESSORS):
+            plan = plan._successor or plan
+            placements = {self.graph.name: plan.placement}
+            try:
+                return Benchmark(placements, seconds, mode, requests, threads, given).run()[0]
+            except SubgraphError as error:
+                if strict:
+                    raise
+                plan._successor = plan._improved(error, given)
+        raise ExecutionError(
+            f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
+        )
 
     def export(
         self, form: ExportForm, out_dir: str | Path, **options: str | os.PathLike[str]
@@ -535,6 +592,13 @@ def load_plan(path: str | Path) -> Plan:
     settings = with_costs_of_here(graph, devices, settings, path)
     solved = solve(graph, devices, settings)
     affinity = {key: str(device) for key, device in document["affinities"].items()}
+    if learned := learned_since(graph, devices, affinity):
+        warnings.warn(
+            f"{path}: {pluralize(len(learned), 'op')} failed in a run since where the plan had them "
+            f"({', '.join(sorted(learned)[:3])}), and {'is' if len(learned) == 1 else 'are'} elsewhere now",
+            stacklevel=2,
+        )
+        affinity = {key: device for key, device in affinity.items() if key not in learned}
     changed = moved_ops(solved, affinity)
     if not changed:
         return Plan(solved)

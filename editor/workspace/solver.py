@@ -18,6 +18,7 @@ from editor.placement.device_profile import profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.rules import parse_rules
 from editor.runtimes.base import Capability
+from editor.runtimes.lessons import lessons_path
 from editor.runtimes.registry import capability
 
 TEXT = "devices_text"
@@ -141,6 +142,12 @@ class Solver:
             if d.name in capabilities
         }
         """By everything that a table says of a device: it may be changed, and changed back."""
+        self._learned = {
+            identity(d): modified(lessons_path(graph, d))
+            for d in load_devices(decisions["devices"])
+            if d.name in capabilities
+        }
+        """State of what runs have taught when each capability was asked."""
         self._kept = min(max(_OPS_KEPT // max(len(graph), 1), _LEAST_KEPT), _MOST_KEPT)
         self._solved: OrderedDict[tuple[Any, ...], Placement] = OrderedDict()
         self._lock = threading.Lock()
@@ -158,7 +165,11 @@ class Solver:
         # Profiles are costs, and a placement is of the costs that its policy found.
         key = (
             frozenset((name, json.dumps(value)) for name, value in decisions.items()),
-            tuple(modified(profile_path(self.graph, device)) for device in devices),
+            tuple(
+                modified(path(self.graph, device))
+                for device in devices
+                for path in (profile_path, lessons_path)
+            ),
         )
         with self._lock:
             if key in self._solved:
@@ -191,7 +202,9 @@ class Solver:
 
     def capability(self, device: Device) -> Capability:
         """Returns which ops a device can run; asked once."""
-        known = self._capabilities.get(identity(device))
-        if known is None:
-            known = self._capabilities[identity(device)] = capability(self.graph, device)
-        return known
+        # A run may have taught more since it was asked.
+        key, learned = identity(device), modified(lessons_path(self.graph, device))
+        if key not in self._capabilities or self._learned.get(key, learned) != learned:
+            self._capabilities[key] = capability(self.graph, device)
+        self._learned[key] = learned
+        return self._capabilities[key]

@@ -14,7 +14,8 @@ from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
-from editor.execution.inputs import read_inputs
+from editor.execution.inputs import random_inputs, read_inputs
+from editor.execution.learning import run_until_right
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
@@ -28,6 +29,7 @@ from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.placement.device_profile import DeviceProfile, load_profile
 from editor.placement.kept import Recipe
+from editor.placement.placement import Placement
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.sandbox.worker import Channel
@@ -115,9 +117,23 @@ def benchmark(
     threads: int = 0,
     inputs: str | None = None,
     memory: bool = False,
+    on_failure: str = "solve",
 ) -> list[BenchmarkResult]:
-    """Benchmarks plans of one model side by side; ``memory``: then measures what each takes, in a process of its own."""
-    placements = {}
+    """Benchmarks plans of one model side by side.
+
+    Args:
+        channel: of the job.
+        recipes: the plans, by name.
+        seconds: for each plan.
+        mode: ``latency`` or ``throughput``.
+        requests: in flight at the same time, for throughput.
+        threads: per subgraph; 0 leaves the choice to the runtime.
+        inputs: file of inputs.
+        memory: then measure what each plan takes, in a process of its own.
+        on_failure: where a subgraph fails though its ops do not: ``solve`` again and go on, ``tell`` what was learned, or
+            ``stop``.
+    """
+    placements: dict[str, Placement] = {}
     graph: Graph | None = None
     for name, recipe in recipes.items():
         channel.emit(
@@ -126,8 +142,9 @@ def benchmark(
         graph = load_model(recipe.model, recipe.define)
         placements[name] = recipe.placement(graph)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
-    with _alone(channel):
-        results = Benchmark(
+
+    def measure(placements: Mapping[str, Placement]) -> list[BenchmarkResult]:
+        return Benchmark(
             placements,
             seconds,
             mode,
@@ -138,6 +155,18 @@ def benchmark(
             channel.stopped,
             _kept,
         ).run()
+
+    def tell(text: str) -> None:
+        if on_failure == "tell":
+            raise ExecutionError(f"{text}. Benchmark again to measure what it is now")
+        channel.emit({"kind": "phase", "text": text, "note": text, "done": 0, "total": 0})
+
+    with _alone(channel):
+        if on_failure == "stop" or graph is None:
+            results = measure(placements)
+        else:
+            given = random_inputs(graph) if values is None else values
+            results = run_until_right(placements, measure, given, tell)
         return (
             [_with_memory(channel, r, recipes[r.plan], threads) for r in results]
             if memory

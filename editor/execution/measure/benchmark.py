@@ -237,7 +237,7 @@ class Benchmark:
         baselines: dict[str, Contender] = {}
         for name, device in self._names.items():
             self._phase(f"compiling the unsplit model on {name}")
-            answer = capability(self.graph, device)
+            answer = capability(self.graph, device, with_lessons=False)
             refused = np.flatnonzero(~answer.mask & ~self.graph.op_is_constant).tolist()
             if refused:
                 self.baseline_problems[name] = (

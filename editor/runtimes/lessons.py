@@ -1,0 +1,57 @@
+"""Keeps what failed runs have taught: ops that a device runs alone, and not together. Per model, sizes and device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from editor.devices.device import Device
+from editor.errors import ExportError
+from editor.files import cache_folder, private_folder, write_atomic
+from editor.graph.graph import Graph
+from editor.version import VERSION
+
+_MAX_BYTES = 16 << 20
+
+
+def lessons_path(graph: Graph, device: Device) -> Path:
+    """The file of what was learned about a model on a device; another version of a runtime begins anew."""
+    identity = repr(
+        (VERSION, _versions(), device.settings, graph.sha256, sorted(graph.define.items()))
+    )
+    return cache_folder("lessons") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+
+
+def _versions() -> list[str]:
+    found = []
+    for name in ("onnxruntime", "openvino"):
+        try:
+            found.append(metadata.version(name))
+        except metadata.PackageNotFoundError:
+            found.append("")
+    return found
+
+
+def lessons(graph: Graph, device: Device) -> dict[str, str]:
+    """Key of each op that a device is not given again -> the reason."""
+    path = lessons_path(graph, device)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return {}
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return {str(k): str(v) for k, v in stored.items() if str(k) in graph.key_index}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def keep_lessons(graph: Graph, device: Device, reasons: Mapping[str, str]) -> None:
+    """Adds reasons, op key -> text; where they cannot be written, the next run learns them again."""
+    path = lessons_path(graph, device)
+    try:
+        private_folder(path.parent)
+        write_atomic(path, json.dumps({**lessons(graph, device), **reasons}), private=True)
+    except ExportError:
+        pass
