@@ -58,6 +58,8 @@ def learn(
 ) -> Lesson | None:
     """Finds the ops at fault in a subgraph that failed, and remembers them; None where nothing can be learned.
 
+    Planned devices, other machines and forced pins teach nothing.
+
     Args:
         placement: the placement that was compiled or run.
         error: what failed.
@@ -67,6 +69,8 @@ def learn(
     device = next(d for d in placement.devices if d.name == subgraph.device)
     if device.planned or device.machine:
         return None
+    if not placement.settings.forced.isdisjoint(subgraph.ops):
+        return None  # a person wants to see what the device says
     trials = _Trials(placement, subgraph, device, inputs)
     reasons: dict[str, str] = {}
     rest = trials.ops
