@@ -340,7 +340,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs a plan once."""
     import numpy as np
 
-    from editor.execution.inputs import random_inputs, read_inputs
+    from editor.execution.inputs import read_inputs
+    from editor.execution.invented_inputs import random_inputs
 
     plan = editor.load_plan(options.plan)
     inputs = (

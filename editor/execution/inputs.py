@@ -1,4 +1,4 @@
-"""Inputs of a model: from a file, or seeded random values of the declared types and shapes."""
+"""Inputs of a model that somebody gives: as values, or in a file."""
 
 from __future__ import annotations
 
@@ -11,91 +11,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from onnx import helper
 
 from editor import limits
 from editor.arguments import as_mapping, shown
 from editor.errors import ExecutionError
-from editor.graph.graph import Graph, element_type
+from editor.execution.invented_values import numpy_dtype
+from editor.graph.graph import Graph
 from editor.runtimes.base import Value
 from editor.runtimes.values import is_value
-
-_ROW_LIMIT = 1 << 20
-
-
-def numpy_dtype(kind: str) -> np.dtype[Any] | None:
-    """The numpy (or ``ml_dtypes``) type of a tensor type; None where there is none."""
-    code = element_type(kind)
-    return np.dtype(helper.tensor_dtype_to_np_dtype(code)) if code else None
-
-
-def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:
-    """Seeded values for every graph input: normally distributed floats, and valid indices for integers.
-
-    Raises:
-        ExecutionError: the type or shape of an input is unknown or not supported.
-    """
-    rng = np.random.default_rng(seed)
-    left, values = limits.half_of_machine(), {}
-    for tensor in graph.inputs.tolist():
-        left -= _random_bytes(graph, tensor)
-        if left < 0:
-            raise _too_large(graph, tensor)
-        try:
-            values[graph.tensor_names[tensor]] = _random(graph, tensor, rng)
-        except (MemoryError, ValueError) as error:  # numpy refuses 0 x 2^62, too
-            raise _too_large(graph, tensor) from error
-    return values
-
-
-def _random_bytes(graph: Graph, tensor: int) -> int:
-    """Bytes of a random value; numpy counts dimensions of size 0 as 1, and makes numbers of 8 bytes first."""
-    return 8 * prod(d or 1 for d in graph.tensor_shapes[tensor] or () if isinstance(d, int))
-
-
-def _too_large(graph: Graph, tensor: int) -> ExecutionError:
-    return ExecutionError(
-        f"{graph.path}: input {graph.tensor_names[tensor]!r} of the shape {graph.shape_label(tensor)} "
-        f"({graph.tensor_types[tensor]}) needs more memory than there is; use a model with smaller inputs"
-    )
-
-
-def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
-    name, kind, shape = (
-        graph.tensor_names[tensor],
-        graph.tensor_types[tensor],
-        graph.tensor_shapes[tensor],
-    )
-    dtype = numpy_dtype(kind)
-    if dtype is None or shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
-        raise ExecutionError(
-            f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
-            f"shape {graph.shape_label(tensor)}); give inputs in an .npz file"
-        )
-    size = tuple(int(d) for d in shape)
-    if dtype.kind == "O":
-        return np.full(size, "text", object)
-    if dtype.kind == "b":
-        return np.ones(size, bool)
-    if dtype.kind in "iu":
-        if "mask" in name.lower():
-            return np.ones(size, dtype)
-        high = _index_limit(graph, tensor)
-        return rng.integers(0, min(high, np.iinfo(dtype).max), size).astype(dtype)
-    if dtype.kind == "c":
-        return (rng.standard_normal(size) + 1j * rng.standard_normal(size)).astype(dtype)
-    return rng.standard_normal(size).astype(dtype)
-
-
-def _index_limit(graph: Graph, tensor: int) -> int:
-    """Rows of the smallest tensor that an integer input indexes, such as an embedding."""
-    limit = _ROW_LIMIT
-    for op in graph.readers[tensor].tolist():
-        data = graph.op_inputs[op][0] if len(graph.op_inputs[op]) else -1
-        shape = graph.tensor_shapes[data] if data >= 0 and data != tensor else None
-        if graph.op_types[op] == "Gather" and shape and isinstance(shape[0], int):
-            limit = min(limit, max(shape[0], 1))
-    return limit if limit < _ROW_LIMIT else 8
 
 
 def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
