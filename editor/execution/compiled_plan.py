@@ -16,7 +16,12 @@ from editor.arguments import as_text, shown
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.cut import Cutter
-from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
+from editor.execution.inputs import (
+    check_inputs,
+    expected_arrays,
+    overridden_initializers,
+    with_absent,
+)
 from editor.execution.invented_values import InventedInputs
 from editor.graph.graph import Graph
 from editor.runtimes.base import MemorySpace, SubModel, Value
@@ -165,7 +170,8 @@ class CompiledPlan:
         """The inputs, numpy scalars as arrays; raises ``ExecutionError`` where they do not fit the model."""
         check_inputs(self.graph, inputs)
         return {
-            name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()
+            name: np.asarray(v) if isinstance(v, np.generic) else v
+            for name, v in with_absent(self.graph, inputs).items()
         }
 
     def _fits(self, inputs: Mapping[str, Value]) -> bool:

@@ -80,9 +80,12 @@ def _invented(graph: Graph, manner: Manner, seed: int) -> tuple[InventedInputs, 
         if left < 0:
             raise _too_large(graph, tensor)
         kind = graph.tensor_types[tensor]
+        if kind.startswith("optional("):
+            values[graph.tensor_names[tensor]] = None
+            continue
         if numpy_dtype(kind) is None or not is_static((kind, graph.tensor_shapes[tensor])):
             raise ExecutionError(
-                f"{graph.path}: cannot invent a value for input {graph.tensor_names[tensor]!r} "
+                f"{graph.path}: cannot generate a value for input {graph.tensor_names[tensor]!r} "
                 f"({kind or 'unknown type'}, shape {graph.shape_label(tensor)}); "
                 "give inputs with --inputs FILE.npz"
             )
