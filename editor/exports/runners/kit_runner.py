@@ -166,6 +166,8 @@ class OpenVino:
         properties = {"PERFORMANCE_HINT": "LATENCY"}
         if self.target.partition(".")[0] in ("CPU", "GPU"):
             properties["INFERENCE_PRECISION_HINT"] = "f32"
+        if self.target.startswith("CPU") and "INFERENCE_PRECISION_HINT" not in self.properties:
+            properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = "0"
         properties.update(self.properties)
         properties.update(more)
         if self.threads:

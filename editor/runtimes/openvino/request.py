@@ -295,7 +295,8 @@ def compile_model(
 ) -> Request:
     """Compiles in 32-bit precision unless the device table states another precision.
 
-    On CPUs that have bf16 OpenVINO would use it by default, and results could not be compared.
+    On CPUs that have bf16 OpenVINO would use it by default, and int8 beside weights of 4 and 8 bits; results could not be
+    compared.
 
     Args:
         submodel: the sub-model.
@@ -308,6 +309,8 @@ def compile_model(
         ExecutionError: OpenVINO refuses the sub-model.
     """
     properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    if device.provider.startswith("CPU") and "INFERENCE_PRECISION_HINT" not in device.properties:
+        properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     if options.threads and device.provider.startswith("CPU"):
         properties["INFERENCE_NUM_THREADS"] = options.threads
     folder = compile_folder(device.runtime) if options.keep and not extra else None

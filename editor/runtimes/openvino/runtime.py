@@ -51,7 +51,9 @@ PROPERTIES = (
     Property("ENABLE_TENSOR_PARALLEL", "switch", "divide tensors over sockets"),
     Property("TBB_PARTITIONER", "word", "STATIC or AUTO"),
     Property(
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE", "number", "values that share a scale; 0 switches it off"
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "number",
+        "values that share a scale; 0 switches it off, and is the default on a CPU whose precision is not chosen",
     ),
     Property("KV_CACHE_PRECISION", "word", "type of the cache"),
     Property("KEY_CACHE_PRECISION", "word", "type of its keys"),
