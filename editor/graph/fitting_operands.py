@@ -59,7 +59,7 @@ _INDICES = {
     ("ArrayFeatureExtractor", 1): (0, -1),
     ("EmbedLayerNormalization", 0): (2, 0),
     ("EmbedLayerNormalization", 1): (4, 0),
-    ("EmbedLayerNormalization", 7): (3, 0),
+    ("EmbedLayerNormalization", 8): (3, 0),
     ("Gather", 1): (0, 0),
     ("GatherBlockQuantized", 1): (0, 0),
     ("GatherElements", 1): (0, 0),
@@ -113,7 +113,7 @@ def lengths(op: OpShapes, position: int) -> Array | None:
         return np.concatenate([np.full(batch, total), starts * op.size(0, 1), starts * total])
     if (op.type, position) in (
         ("Attention", 3),
-        ("EmbedLayerNormalization", 8),
+        ("EmbedLayerNormalization", 7),
         ("DecoderAttention", 5),
     ):
         past = op.size(4, 3) if op.type == "Attention" else 0
@@ -179,7 +179,7 @@ def sizes(op: OpShapes, position: int, factor: int = 1) -> Array | None:  # noqa
         return np.array(
             [
                 np.zeros(count),
-                np.array((data or []) + [1 << 30] * count)[:count],
+                np.full(count, max(data or [1 << 30], default=0)),
                 np.arange(count),
                 np.ones(count),
             ][position - 1]

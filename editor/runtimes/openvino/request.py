@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.files import inside
+from editor.graph.attributes import bodies_of
 from editor.graph.external_data import external_tensors, load_external_data, locations_of
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
@@ -313,7 +314,8 @@ def compile_model(
         properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     if options.threads and device.provider.startswith("CPU"):
         properties["INFERENCE_NUM_THREADS"] = options.threads
-    folder = compile_folder(device.runtime) if options.keep and not extra else None
+    keeps = options.keep and not extra and not _is_recurrent(submodel.model)
+    folder = compile_folder(device.runtime) if keeps else None
     if folder is not None:
         properties["CACHE_DIR"] = str(folder)
     properties |= {**device.properties, **(extra or {})}
@@ -326,6 +328,24 @@ def compile_model(
     if folder is not None:
         trim(folder)
     return Request(compiled, submodel.signature, device)
+
+
+_RECURRENT = frozenset({"DynamicQuantizeLSTM", "GRU", "LSTM", "RNN"})
+
+
+def _is_recurrent(model: ModelProto) -> bool:
+    """Whether OpenVINO 2026.4 may compute a model wrongly that it reads from its cache.
+
+    Of a batch above 1, sequences that a recurrent op of one direction returns come back in another order.
+    """
+
+    def is_in(nodes: Iterable[NodeProto]) -> bool:
+        return any(
+            node.op_type in _RECURRENT or any(is_in(body.node) for body in bodies_of(node))
+            for node in nodes
+        )
+
+    return is_in(model.graph.node) or any(is_in(function.node) for function in model.functions)
 
 
 class Request:

@@ -150,6 +150,8 @@ class OpenVino(RuntimeDefaults):
         inputs = {value.name for value in model.graph.input}
         if any(_pads_with(node, inputs) for node in model.graph.node):
             return f"OpenVINO {device.provider} pads with 0 instead of a value that is only known in a run"
+        if any(node.op_type == "DynamicQuantizeLSTM" for node in model.graph.node):
+            return f"OpenVINO {device.provider} computes DynamicQuantizeLSTM in float, without its rounding to 8 bits"
         try:
             read = core().read_model(model.SerializeToString())
             supported = core().query_model(read, device.provider)
