@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -83,8 +84,9 @@ _SAME = frozenset(
     }
 )
 """Ops whose results are values of their first operand."""
-_DEPTH = 12
-"""Ops between an input and what decides about its values."""
+_SHIFTS = frozenset({("Add", 0), ("Add", 1), ("Sub", 0)})
+_MOST_PLACES = 1000
+"""Values that are looked at between an input and what decides about it."""
 _POSITIVE = frozenset({("BatchNormalization", 4), ("Log", 0), ("Sqrt", 0)})
 _SCALES = frozenset(
     {
@@ -182,32 +184,31 @@ class Inventor:
     def _shape(self, tensor: int) -> tuple[int, ...]:
         return tuple(d for d in self.graph.tensor_shapes[tensor] or () if isinstance(d, int))
 
-    def _uses(
-        self, tensor: int, shift: int = 0, offset: int = -1, depth: int = 0
-    ) -> Iterator[_Use]:
-        """Yields the reads of a value by ops that may decide about it, through those that only pass it on."""
-        graph = self.graph
-        for op in graph.readers[tensor].tolist() if depth < _DEPTH else ():
-            kind, operands = graph.op_types[op], graph.op_inputs[op].tolist()
-            for position in [i for i, operand in enumerate(operands) if operand == tensor]:
-                yield _Use(op, position, shift, offset)
-                result = int(graph.op_outputs[op][0])
-                if kind in _SAME and position == 0:
-                    yield from self._uses(result, shift, offset, depth + 1)
-                elif kind == "Concat":
-                    before = [prod(self._shape(t)) for t in operands[:position]]
-                    is_list = len(self._shape(result)) == 1 and offset < 1
-                    if is_list:
-                        yield from self._uses(result, shift, sum(before), depth + 1)
-                elif (
-                    kind in ("Add", "Sub")
-                    and len(operands) == 2
-                    and (kind == "Add" or not position)
-                ):
-                    added = _numbers(graph).get(graph.tensor_names[operands[1 - position]])
-                    if added is not None:
-                        more = added if kind == "Add" else -added
-                        yield from self._uses(result, shift + more, offset, depth + 1)
+    def _uses(self, tensor: int) -> Iterator[_Use]:
+        """Yields what reads a value, the nearest first, through ops that only pass it on."""
+        graph, waiting = self.graph, deque([(tensor, 0, -1)])
+        seen = set(waiting)
+        while waiting and len(seen) < _MOST_PLACES:
+            value, shift, offset = waiting.popleft()
+            for op in graph.readers[value].tolist():
+                kind, operands = graph.op_types[op], graph.op_inputs[op].tolist()
+                result = next(iter(graph.op_outputs[op].tolist()), -1)
+                for position in [i for i, operand in enumerate(operands) if operand == value]:
+                    yield _Use(op, position, shift, offset)
+                    more, start = shift, offset
+                    if kind == "Concat" and len(self._shape(result)) == 1 and offset < 1:
+                        start = sum(prod(self._shape(t)) for t in operands[:position])
+                    elif len(operands) == 2 and (kind, position) in _SHIFTS:
+                        added = _numbers(graph).get(graph.tensor_names[operands[1 - position]])
+                        if added is None:
+                            continue
+                        more += added if kind == "Add" else -added
+                    elif kind not in _SAME or position:
+                        continue
+                    place = (result, more, start)
+                    if result >= 0 and place not in seen:
+                        seen.add(place)
+                        waiting.append(place)
 
     def _decided(self, uses: list[_Use], count: int) -> Array | None:
         """What the first op that decides about a value wants; None where no op does."""
@@ -330,10 +331,11 @@ def _numbers(graph: Graph) -> Mapping[str, int]:
         for attribute in node.attribute:
             if attribute.name == "value" and attribute.HasField("t") and node.output:
                 found[node.output[0]] = attribute.t
-    return {
+    numbers = {
         name: int(numpy_helper.to_array(tensor).reshape(-1)[0])
         for name, tensor in found.items()
         if tensor.data_type in (TensorProto.INT64, TensorProto.INT32)
         and tensor.data_location != TensorProto.EXTERNAL
         and prod(tensor.dims) == 1
     }
+    return {name: number for name, number in numbers.items() if abs(number) < 1 << 31}

@@ -279,10 +279,12 @@ class Results:
 
 
 def value_of(spec):
-    """A value for an input: random floats, zeros for integers, which are valid as indices."""
+    """A value for an input: what the kit states, random floats, or zeros for integers, which are valid as indices."""
     if spec["type"] not in NUMPY_TYPES:
         raise ValueError("inputs of type %s cannot be made here" % (spec["type"] or "unknown"))
     kind, shape = numpy.dtype(NUMPY_TYPES[spec["type"]]), tuple(spec["shape"])
+    if "values" in spec:
+        return numpy.array(spec["values"], kind).reshape(shape)
     if kind.kind == "f":
         return numpy.random.default_rng(0).standard_normal(shape).astype(kind)
     return (
