@@ -25,6 +25,10 @@ from editor.text import parse_bytes, parse_seconds
 from editor.version import VERSION
 
 Command = Callable[[argparse.Namespace], int]
+_INPUTS = (
+    "also a folder of .npy files, or an image or sound for a model with one input; name[0], name[1] are the values of a "
+    "sequence (default: invented by names and readers)"
+)
 _UNSUPERVISED = frozenset(
     {
         "plan_commands.devices",
@@ -209,7 +213,7 @@ def _add_plan_commands(commands: Any) -> None:
 
     run = _add(commands, "run", "plan_commands.run", "run a plan once")
     run.add_argument("plan", type=Path)
-    run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
+    run.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
     run.add_argument("--outputs", type=Path, metavar="F.npz")
     _add_strict(run)
 
@@ -222,7 +226,7 @@ def _add_measure_commands(commands: Any) -> None:
         "measure plans against each other and against the unsplit model",
     )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
-    bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
+    bench.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
     bench.add_argument("--json", type=Path, metavar="F")
     _add_strict(bench)
     bench.add_argument(

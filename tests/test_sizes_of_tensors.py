@@ -12,7 +12,7 @@ from conftest import REAL
 from onnx import TensorProto, helper
 
 import editor
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 
 HUGE = [
     [1 << 40],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import shutil
 import sys
@@ -340,7 +339,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs a plan once."""
     import numpy as np
 
-    from editor.execution.inputs import random_inputs, read_inputs
+    from editor.execution.inputs import read_inputs
+    from editor.execution.invented_inputs import random_inputs
 
     plan = editor.load_plan(options.plan)
     inputs = (
@@ -372,20 +372,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
-    import numpy as np
+    from editor.execution.inputs import packed
 
-    odd = [
-        name
-        for name, value in outputs.items()
-        if not isinstance(value, np.ndarray) or value.dtype.kind == "O"
-    ]
-    if odd:
-        raise ExportError(
-            f"{path}: output {odd[0]!r} is not a numeric tensor and cannot be stored in an .npz file"
+    content, odd = packed(outputs)
+    for name in odd:
+        print(
+            f"note: {path} lacks output {name!r}, which is neither numbers nor text",
+            file=sys.stderr,
         )
-    packed = io.BytesIO()
-    np.savez(packed, **outputs)
-    write_atomic(path, packed.getvalue())
+    write_atomic(path, content)
 
 
 def _show_progress(done: int, total: int, sizes: str) -> None:

@@ -16,7 +16,13 @@ from editor.arguments import as_text, shown
 from editor.devices.device import Device
 from editor.errors import ExecutionError, SubgraphError
 from editor.execution.cut import Cutter
-from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
+from editor.execution.inputs import (
+    check_inputs,
+    expected_arrays,
+    overridden_initializers,
+    with_absent,
+)
+from editor.execution.invented_values import InventedInputs
 from editor.graph.graph import Graph
 from editor.runtimes.base import MemorySpace, SubModel, Value
 from editor.runtimes.profiling import run_to_end
@@ -136,6 +142,14 @@ class CompiledPlan:
         Raises:
             ExecutionError: an input has the wrong type or shape, or a runtime failed; the message names the subgraph.
         """
+        try:
+            return self._run(inputs)
+        except ExecutionError as error:
+            if isinstance(inputs, InventedInputs):
+                inputs.explain(error)
+            raise
+
+    def _run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         with self._turn:
             if not self._has_run or not self._fits(inputs):
                 inputs = self._checked(inputs)
@@ -156,7 +170,8 @@ class CompiledPlan:
         """The inputs, numpy scalars as arrays; raises ``ExecutionError`` where they do not fit the model."""
         check_inputs(self.graph, inputs)
         return {
-            name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()
+            name: np.asarray(v) if isinstance(v, np.generic) else v
+            for name, v in with_absent(self.graph, inputs).items()
         }
 
     def _fits(self, inputs: Mapping[str, Value]) -> bool:
@@ -171,6 +186,14 @@ class CompiledPlan:
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """Like ``run``, with the time of every subgraph and transfer."""
+        try:
+            return self._run_timed(inputs)
+        except ExecutionError as error:
+            if isinstance(inputs, InventedInputs):
+                inputs.explain(error)
+            raise
+
+    def _run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         with self._turn:
             if not self._fits(inputs):
                 inputs = self._checked(inputs)

@@ -1,111 +1,42 @@
-"""Inputs of a model: from a file, or seeded random values of the declared types and shapes."""
+"""Inputs of a model that somebody gives: as values, or in a file."""
 
 from __future__ import annotations
 
+import io
+import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import IO, Any
 
+import ml_dtypes
 import numpy as np
-from onnx import helper
+import numpy.typing as npt
 
 from editor import limits
 from editor.arguments import as_mapping, shown
 from editor.errors import ExecutionError
-from editor.graph.graph import Graph, element_type
+from editor.execution.invented_values import numpy_dtype
+from editor.execution.media_inputs import is_media, read_media
+from editor.graph.graph import Graph
 from editor.runtimes.base import Value
-from editor.runtimes.values import is_value
-
-_ROW_LIMIT = 1 << 20
-
-
-def numpy_dtype(kind: str) -> np.dtype[Any] | None:
-    """The numpy (or ``ml_dtypes``) type of a tensor type; None where there is none."""
-    code = element_type(kind)
-    return np.dtype(helper.tensor_dtype_to_np_dtype(code)) if code else None
-
-
-def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:
-    """Seeded values for every graph input: normally distributed floats, and valid indices for integers.
-
-    Raises:
-        ExecutionError: the type or shape of an input is unknown or not supported.
-    """
-    rng = np.random.default_rng(seed)
-    left, values = limits.half_of_machine(), {}
-    for tensor in graph.inputs.tolist():
-        left -= _random_bytes(graph, tensor)
-        if left < 0:
-            raise _too_large(graph, tensor)
-        try:
-            values[graph.tensor_names[tensor]] = _random(graph, tensor, rng)
-        except (MemoryError, ValueError) as error:  # numpy refuses 0 x 2^62, too
-            raise _too_large(graph, tensor) from error
-    return values
-
-
-def _random_bytes(graph: Graph, tensor: int) -> int:
-    """Bytes of a random value; numpy counts dimensions of size 0 as 1, and makes numbers of 8 bytes first."""
-    return 8 * prod(d or 1 for d in graph.tensor_shapes[tensor] or () if isinstance(d, int))
-
-
-def _too_large(graph: Graph, tensor: int) -> ExecutionError:
-    return ExecutionError(
-        f"{graph.path}: input {graph.tensor_names[tensor]!r} of the shape {graph.shape_label(tensor)} "
-        f"({graph.tensor_types[tensor]}) needs more memory than there is; use a model with smaller inputs"
-    )
-
-
-def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
-    name, kind, shape = (
-        graph.tensor_names[tensor],
-        graph.tensor_types[tensor],
-        graph.tensor_shapes[tensor],
-    )
-    dtype = numpy_dtype(kind)
-    if dtype is None or shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
-        raise ExecutionError(
-            f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
-            f"shape {graph.shape_label(tensor)}); give inputs in an .npz file"
-        )
-    size = tuple(int(d) for d in shape)
-    if dtype.kind == "O":
-        return np.full(size, "text", object)
-    if dtype.kind == "b":
-        return np.ones(size, bool)
-    if dtype.kind in "iu":
-        if "mask" in name.lower():
-            return np.ones(size, dtype)
-        high = _index_limit(graph, tensor)
-        return rng.integers(0, min(high, np.iinfo(dtype).max), size).astype(dtype)
-    if dtype.kind == "c":
-        return (rng.standard_normal(size) + 1j * rng.standard_normal(size)).astype(dtype)
-    return rng.standard_normal(size).astype(dtype)
-
-
-def _index_limit(graph: Graph, tensor: int) -> int:
-    """Rows of the smallest tensor that an integer input indexes, such as an embedding."""
-    limit = _ROW_LIMIT
-    for op in graph.readers[tensor].tolist():
-        data = graph.op_inputs[op][0] if len(graph.op_inputs[op]) else -1
-        shape = graph.tensor_shapes[data] if data >= 0 and data != tensor else None
-        if graph.op_types[op] == "Gather" and shape and isinstance(shape[0], int):
-            limit = min(limit, max(shape[0], 1))
-    return limit if limit < _ROW_LIMIT else 8
+from editor.runtimes.values import CODES, EXTENSIONS, is_value
 
 
 def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
-    """Reads inputs from an ``.npz`` file and checks them against the graph.
+    """Reads inputs from an ``.npz`` file, a folder of ``.npy`` files, an image or a sound, and checks them against the graph.
 
     Raises:
         ExecutionError: the file is damaged, or an input is missing, unknown or of the wrong shape or type.
     """
+    if is_media(path):
+        return read_media(graph, path)
     try:
-        values = _read_npz(graph, path)
+        values = _read_arrays(graph, path)
     except FileNotFoundError as error:
         raise ExecutionError(f"{str(path)[:300]}: no such file") from error
     except (
@@ -123,41 +54,194 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
         tokenize.TokenError,
     ) as error:
         raise ExecutionError(
-            f"{str(path)[:300]}: not an .npz file of inputs ({error or type(error).__name__})"
+            f"{str(path)[:300]}: not an .npz file of inputs, or a folder of .npy files "
+            f"({error or type(error).__name__})"
         ) from error
+    values = with_absent(graph, values)
     check_inputs(graph, values)
     return values
 
 
-def _read_npz(graph: Graph, path: Path) -> dict[str, Value]:
-    """The arrays of a file; the sizes that their headers state are checked before anything is read."""
-    if path.exists() and not path.is_file():
-        raise ValueError("not a regular file")
+Open = Callable[[], IO[bytes]]
+
+
+def _read_arrays(graph: Graph, path: Path) -> dict[str, Value]:
+    """The values of a file or folder; the sizes that their headers state are checked before anything is read."""
     known = [
         graph.tensor_names[t]
         for t in (*graph.inputs.tolist(), *np.flatnonzero(graph.tensor_overridable).tolist())
     ]
-    values, left = {}, limits.current().bytes_for(path.stat().st_size)
+    if path.is_dir():
+        files = sorted(path.rglob("*.npy"))
+        if not files:
+            raise ValueError("a folder without .npy files")
+        arrays: dict[str, Open] = {
+            file.relative_to(path).as_posix(): partial(_opened, file) for file in files
+        }
+        room = limits.current().bytes_for(sum(file.stat().st_size for file in files))
+        return _values_of(graph, known, arrays, path, room)
+    if path.exists() and not path.is_file():
+        raise ValueError("not a regular file")
+    room = limits.current().bytes_for(path.stat().st_size)
     with zipfile.ZipFile(path) as archive:
-        if len(archive.infolist()) > 2 * len(known) + 100:
-            raise ValueError(
-                f"{len(archive.infolist())} arrays, and the model has {len(known)} inputs"
+        listed = archive.infolist()
+        sequences = any("(" in kind for kind in graph.tensor_types)
+        if len(listed) > 2 * len(known) + 100 + sequences * _LONGEST_SEQUENCE:
+            raise ValueError(f"{len(listed)} arrays, and the model has {len(known)} inputs")
+        arrays = {entry.filename: partial(archive.open, entry) for entry in listed}
+        return _values_of(graph, known, arrays, path, room)
+
+
+def _values_of(
+    graph: Graph, known: Sequence[str], arrays: Mapping[str, Open], path: Path, room: int
+) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    items: dict[str, dict[int, Value]] = {}
+    left = room
+    for file_name, opened in arrays.items():
+        name, index = _place(graph, known, file_name.removesuffix(".npy"))
+        with opened() as file:
+            found, shape = _header(file)
+        kind = _element(graph.tensor_types[graph.tensor_index[name]])
+        dtype = numpy_dtype(kind)
+        read_as = found if dtype is None or not _holds(found, dtype) else dtype
+        if index is None:
+            _check_array(graph, name, read_as, shape)
+        elif dtype is not None and index >= 0:
+            _check_type(f"{name}[{index}]", read_as, dtype)
+        left -= prod(shape) * found.itemsize
+        if left < 0:
+            raise limits.out_of_memory(f"{path}: its arrays", room)
+        with opened() as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        value = array if read_as == found or dtype is None else _restored(name, array, dtype)
+        if index is None:
+            values[name] = value
+        else:
+            items.setdefault(name, {})[index] = value
+    for name, numbered in items.items():
+        numbered.pop(_EMPTY, None)
+        if sorted(numbered) != list(range(len(numbered))):
+            raise ExecutionError(
+                f"{path}: {name}[{len(numbered) - 1}] is there, but not all of those before it"
             )
-        for entry in archive.infolist():
-            name = entry.filename.removesuffix(".npy")
-            with archive.open(entry) as file:
-                dtype, shape = _header(file)
-            if name not in known:
-                raise _unknown(name, known)
-            _check_array(graph, name, dtype, shape)
-            left -= prod(shape) * dtype.itemsize
-            if left < 0:
-                raise limits.out_of_memory(
-                    f"{path}: its arrays", limits.current().bytes_for(path.stat().st_size)
-                )
-            with archive.open(entry) as file:
-                values[name] = np.lib.format.read_array(file, allow_pickle=False)
+        values[name] = [numbered[i] for i in range(len(numbered))]
     return values
+
+
+_LONGEST_SEQUENCE = 10_000
+_EMPTY = -1
+"""The index of ``name[]``, which says that there is a sequence, and adds nothing to it."""
+_ITEM = re.compile(r"(?P<name>.*)\[(?P<index>\d{0,9})\]", re.DOTALL)
+
+
+def _place(graph: Graph, known: Sequence[str], name: str) -> tuple[str, int | None]:
+    """The input that an array is for, and its index where that is a sequence."""
+    item = _ITEM.fullmatch(name)
+    if item and name not in known and item["name"] in known:
+        if not _is_sequence(graph.tensor_types[graph.tensor_index[item["name"]]]):
+            raise ExecutionError(
+                f"input {item['name']!r} is not a sequence, and {name[:200]!r} one of its values"
+            )
+        return item["name"], int(item["index"]) if item["index"] else _EMPTY
+    if name not in known:
+        raise _unknown(name, known)
+    if _is_sequence(graph.tensor_types[graph.tensor_index[name]]):
+        raise _no_sequence(name)
+    return name, None
+
+
+def _is_sequence(kind: str) -> bool:
+    return "sequence(" in kind
+
+
+def _is_optional(kind: str) -> bool:
+    return kind.startswith("optional(")
+
+
+def _element(kind: str) -> str:
+    """The type of the tensors in a sequence or optional; of a tensor its own."""
+    return kind.rpartition("(")[2].rstrip(")")
+
+
+def _no_sequence(name: str) -> ExecutionError:
+    return ExecutionError(
+        f"input {name!r} is a sequence: give a list, or in a file one array for each value, named "
+        f"{name}[0], {name}[1] and so on ({name}[] where it is empty)"
+    )
+
+
+def _bits_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The whole numbers of a file that are taken as bits of a type which numpy lacks; None where that could be values."""
+    bits = EXTENSIONS[CODES[dtype]][1]
+    return np.dtype(f"uint{bits}") if bits == 8 * dtype.itemsize else None
+
+
+def _values_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of numpy in which a file may hold values of one that numpy lacks."""
+    if "float" in dtype.name:
+        return np.dtype(np.float32)
+    return np.dtype(np.uint8 if dtype.name.startswith("u") else np.int8)
+
+
+def _holds(found: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a file can be read as a type that numpy lacks; it stores these as bytes without a type."""
+    if dtype not in CODES:
+        return False
+    untyped = found.kind == "V" and found.names is None and found.subdtype is None
+    return (untyped and found.itemsize == dtype.itemsize) or found in (
+        _bits_type(dtype),
+        _values_type(dtype),
+    )
+
+
+def _restored(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An array of a file as the type that numpy lacks; see ``_holds``."""
+    if array.dtype.kind == "V" or array.dtype == _bits_type(dtype):
+        return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
+    if array.dtype.kind in "iu":
+        ends = ml_dtypes.iinfo(dtype)
+        if array.size and not ends.min <= array.min() <= array.max() <= ends.max:
+            raise ExecutionError(f"input {name!r} must be {dtype}: from {ends.min} to {ends.max}")
+    return array.astype(dtype)
+
+
+def packed(values: Mapping[str, Any]) -> tuple[bytes, list[str]]:
+    """An ``.npz`` file that ``read_inputs`` reads, and the names of the values that no such file can hold."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    odd: list[str] = []
+    for name, value in values.items():
+        named = {name: value}
+        if isinstance(value, list):
+            named = {f"{name}[{i}]": item for i, item in enumerate(value)}
+            named = named or {f"{name}[]": np.empty(0, np.float32)}
+        found = {key: _plain(item) for key, item in named.items() if item is not None}
+        if any(array is None for array in found.values()):
+            odd.append(name)
+        else:
+            arrays |= {key: array for key, array in found.items() if array is not None}
+    content = io.BytesIO()
+    with zipfile.ZipFile(
+        content, "w"
+    ) as archive:  # numpy's function takes no array that is called "file"
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return content.getvalue(), odd
+
+
+def _plain(value: Any) -> npt.NDArray[Any] | None:
+    """An array that needs no pickle; None where there is none."""
+    if not isinstance(value, np.ndarray):
+        return None
+    if value.dtype.kind != "O":
+        return value
+    is_text = all(isinstance(item, str) for item in value.reshape(-1))
+    return value.astype(np.str_) if is_text else None
+
+
+def _opened(file: Path) -> IO[bytes]:
+    return file.open("rb")
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -198,20 +282,32 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     Every graph input is required; initializers that are declared as inputs are optional. These must have
     the shape of their default, because all shapes of the plan depend on it.
     """
-    given = as_mapping(values, "inputs", ExecutionError)
+    given = with_absent(graph, as_mapping(values, "inputs", ExecutionError))
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
     missing = [name for name in expected if name not in given]
     if missing:
+        if _is_sequence(graph.tensor_types[expected[missing[0]]]):
+            raise _no_sequence(missing[0])
         raise ExecutionError(f"inputs are missing: {', '.join(missing)}")
     defaults = {graph.tensor_names[t]: t for t in np.flatnonzero(graph.tensor_overridable).tolist()}
     expected |= defaults
     for name, value in given.items():
         if name not in expected:
             raise _unknown(name, expected)
+        if _is_sequence(graph.tensor_types[expected[name]]) and isinstance(value, np.ndarray):
+            raise _no_sequence(name)
         if hasattr(value, "dtype"):
             _check_array(graph, name, value.dtype, value.shape)
         elif not is_value(value) and numpy_dtype(graph.tensor_types[expected[name]]) is not None:
             raise ExecutionError(f"input {name!r} must be a numpy array, not {shown(value)}")
+
+
+def with_absent(graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values, with None for each optional input that has none."""
+    absent = [
+        graph.tensor_names[t] for t in graph.inputs.tolist() if _is_optional(graph.tensor_types[t])
+    ]
+    return {**dict.fromkeys(absent), **values}
 
 
 def _unknown(name: str, expected: Iterable[str]) -> ExecutionError:
@@ -228,8 +324,7 @@ def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int,
     dtype, shape = numpy_dtype(graph.tensor_types[tensor]), graph.tensor_shapes[tensor]
     if dtype is None or shape is None:
         return
-    if found != dtype and not (dtype.kind == "O" and found.kind in "US"):
-        raise ExecutionError(f"input {name!r} must be {dtype}, not {found}")
+    _check_type(name, found, dtype)
     if len(shape) != len(size) or any(
         isinstance(d, int) and d != n for d, n in zip(shape, size, strict=False)
     ):
@@ -237,3 +332,16 @@ def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int,
             f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
             f"not {'x'.join(map(str, size)) or 'scalar'}"
         )
+
+
+def _check_type(name: str, found: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+    if found == dtype or (dtype.kind == "O" and found.kind in "US"):
+        return
+    ways = ""
+    if dtype in CODES:
+        bits = _bits_type(dtype)
+        ways = (
+            f"; a file holds it as numpy writes ml_dtypes.{dtype}{f', as its bits in {bits}' if bits else ''}, "
+            f"or as {_values_type(dtype)}"
+        )
+    raise ExecutionError(f"input {name!r} must be {dtype}, not {found}{ways}")

@@ -18,6 +18,7 @@ from editor.arguments import check_one_of
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
 from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.invented_inputs import random_inputs
 from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.files import json_text, replacing, write_atomic
@@ -510,13 +511,20 @@ class _Models:
 
     def __init__(self, graph: Graph, out_dir: Path, stamp: str, weights: WeightsFile) -> None:
         self._graph, self._out_dir, self._stamp, self._weights = graph, out_dir, stamp, weights
+        self._numbers = _whole_numbers(graph)
         self.entries: list[dict[str, Any]] = []
         self.written: list[Path] = []
 
     def keep(self, submodel: SubModel, name: str) -> int:
         """Writes a sub-model; returns its number."""
         self._write(self._weights.refer(submodel.model), name)
-        self.entries.append({"file": f"{name}.onnx", "inputs": _inputs(self._graph, submodel)})
+        inputs = [
+            {**spec, "values": self._numbers[spec["name"]]}
+            if spec["name"] in self._numbers
+            else spec
+            for spec in _inputs(self._graph, submodel)
+        ]
+        self.entries.append({"file": f"{name}.onnx", "inputs": inputs})
         return len(self.entries) - 1
 
     def keep_wholes(
@@ -589,6 +597,25 @@ class _Models:
         stamp_model(model, self._stamp)
         data = model.SerializeToString(deterministic=True)
         self.written.append(write_atomic(self._out_dir / f"{name}.onnx", data))
+
+
+_MOST_NUMBERS = 4096
+"""Of an input whose values a kit states."""
+
+
+def _whole_numbers(graph: Graph) -> dict[str, list[int]]:
+    """Values for the inputs of a model that are lists of whole numbers: most of these are lengths, indices and masks."""
+    try:
+        values = random_inputs(graph)
+    except ExecutionError:  # of types or sizes for which none can be made
+        return {}
+    return {
+        name: value.reshape(-1).tolist()
+        for name, value in values.items()
+        if isinstance(value, np.ndarray)
+        and value.dtype.kind in "iu"
+        and value.size <= _MOST_NUMBERS
+    }
 
 
 def _all_on(placement: Placement, device: Device) -> Placement:

@@ -44,7 +44,7 @@ _BOUNDED = frozenset(
         ("TensorScatter", 2),
         ("Tile", 1),
         ("TopK", 1),
-        *(("EmbedLayerNormalization", i) for i in (0, 1, 7)),
+        *(("EmbedLayerNormalization", i) for i in (0, 1, 8)),
         *(("GroupQueryAttention", i) for i in (5, 6)),
         *((recurrent, 4) for recurrent in ("GRU", "LSTM", "RNN")),
     }

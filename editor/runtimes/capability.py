@@ -40,6 +40,7 @@ from editor.runtimes.protocols import Runtime
 from editor.runtimes.trial_values import (
     ALL_BITS,
     KEPT_BITS,
+    has_lengths,
     is_random,
     makes_another_of_nan,
     narrowed_kind,
@@ -109,9 +110,13 @@ def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list
     verdicts = [OpCheck(reason) for reason in claims]
     able = [i for i, fragment in enumerate(fragments) if not claims[i] and fragment.may_run]
     pace = _Pace(seconds)
-    for batch in pace.batches(
-        sorted(able, key=lambda i: fragments[i].flops), [f.flops for f in fragments]
-    ):
+
+    def urgency(i: int) -> tuple[bool, float]:
+        """Small ops first, and of these the ones whose claims are wrong most often."""
+        flops = fragments[i].flops
+        return flops > _FIRST_FLOPS or not has_lengths(models[i]), flops
+
+    for batch in pace.batches(sorted(able, key=urgency), [f.flops for f in fragments]):
         bits = [KEPT_BITS if fragments[i].is_kept else ALL_BITS for i in batch]
         found = _try([models[i] for i in batch], runtime, device, bits)
         for i, check in zip(batch, found, strict=True):
@@ -226,9 +231,13 @@ def _try(
             if odd[i]:
                 expected_of_odd[i] = results_of(i, found[1])
 
-    # An op that ONNX Runtime does not run on these values says nothing about the device.
-    _bisect_indices([i for i, feed in enumerate(feeds) if feed is not None], reference)
+    # An op that ONNX Runtime does not run on these values says nothing about the device, unless they are the right ones.
+    unknown = _bisect_indices([i for i, feed in enumerate(feeds) if feed is not None], reference)
     checks = [OpCheck("")] * len(models)
+    for i, reason in unknown.items():
+        if has_lengths(models[i]):
+            cause = reason.rpartition("Status Message: ")[2]
+            checks[i] = OpCheck(f"not tried, for ONNX Runtime refuses these sizes: {cause}")
 
     def run(indices: Sequence[int]) -> None:
         model, runs = together(indices)
@@ -361,7 +370,7 @@ def merged(models: Sequence[ModelProto]) -> ModelProto:
     return result
 
 
-_FORMAT = 3
+_FORMAT = 4
 """Raise it when ops are tried in another way: earlier answers are then asked for again."""
 _MAX_ANSWERS = 20_000
 _MAX_FILE_BYTES = 32 << 20

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
+
+from editor.graph.fitting_operands import OpShapes, lengths
+from editor.graph.graph import shape_of
 
 Array = npt.NDArray[Any]
 
@@ -129,6 +140,16 @@ def odd_inputs(model: ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | Non
     return None
 
 
+def has_lengths(model: ModelProto) -> bool:
+    """Whether an input of the op says how much of another one counts, so that no other value is known to fit."""
+    shapes = _op_shapes(model)
+    inputs = {value.name for value in model.graph.input}
+    return any(
+        name in inputs and lengths(shapes, position) is not None
+        for position, name in enumerate(model.graph.node[-1].input)
+    )
+
+
 def narrowed_kind(model: ModelProto) -> str:
     """The widest whole numbers that the op of a model reads or makes, or float64; "" where it has neither."""
     kinds = {
@@ -173,10 +194,29 @@ def _value(info: ValueInfoProto, model: ModelProto, bits: int) -> Array | None:
     node = model.graph.node[-1]
     position = list(node.input).index(info.name) if info.name in node.input else -1
     if dtype.kind in "iu":
+        counted = lengths(_op_shapes(model), position) if position >= 0 else None
+        if counted is not None and counted.size == count:
+            return counted.astype(dtype).reshape(shape)
         wide = _wide_numbers(model, node, position, count, dtype, bits) if bits else None
         values = _whole_numbers(model, node, position, count) if wide is None else wide
         return values.astype(dtype).reshape(shape)
     return _real_numbers(model, node, position, count, dtype, bits).reshape(shape)
+
+
+def _op_shapes(model: ModelProto) -> OpShapes:
+    """What a model of one op says about it."""
+    node = model.graph.node[-1]
+    shapes = {v.name: shape_of(v.type) for v in (*model.graph.input, *model.graph.output)}
+    shapes |= {t.name: tuple(t.dims) for t in model.graph.initializer}
+    for filled in model.graph.node[:-1]:  # constants like the real ones
+        sizes = next(t for t in model.graph.initializer if t.name == filled.input[0])
+        shapes[filled.output[0]] = tuple(numpy_helper.to_array(sizes).tolist())
+    return OpShapes(
+        node.op_type,
+        [shapes.get(name) for name in node.input],
+        [shapes.get(name) for name in node.output],
+        {a.name: a.i for a in node.attribute if a.type == AttributeProto.INT},
+    )
 
 
 def _whole_numbers(model: ModelProto, node: NodeProto, position: int, count: int) -> Array:

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pages import free_port
 
 import editor
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.runtimes.machines import connection
 from editor.runtimes.machines.connection import Connection
 from editor.runtimes.machines.directory import directory

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 import editor
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.runtimes.machines.connection import Connection, use
 
 

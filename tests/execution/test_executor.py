@@ -17,7 +17,8 @@ from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs, write_dag
 import editor
 from editor.execution.cut import Cutter
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import random_inputs, read_inputs
+from editor.execution.inputs import read_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.mismatch import compare
 from editor.graph.graph import Graph

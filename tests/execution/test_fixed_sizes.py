@@ -12,7 +12,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import editor
 from editor.execution.executor import compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.graph.graph import Graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

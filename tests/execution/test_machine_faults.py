@@ -24,7 +24,7 @@ import editor
 from benchmarks.machines import PORT, WIRES, farm_over
 from benchmarks.wires import EDGE_ADDRESS, namespaces, why_not
 from editor.execution.compiled_plan import CompiledPlan
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.profile import profile_all
 from editor.runtimes.machines.directory import directory
 from editor.version import VERSION

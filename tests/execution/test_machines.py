@@ -36,7 +36,7 @@ from plotly.utils import PlotlyJSONEncoder
 import editor
 from benchmarks.machines import WIRES, run_on
 from benchmarks.wires import why_not
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.machines.host import WeightStore
 from editor.execution.machines.remote_profile import measure_wires
 from editor.execution.measure.prediction import correct_profiles

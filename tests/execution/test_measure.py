@@ -23,7 +23,7 @@ from editor.errors import JobError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.cut import Cutter
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.mismatch import (
     compare,
     first_differences,

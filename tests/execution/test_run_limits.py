@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import editor
 from editor.execution.compiled_plan import CompiledPlan, Step, owned
 from editor.execution.executor import compile_whole, run_limits
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.statistics import steady_rate
 from editor.graph.graph import Graph
 from editor.runtimes.base import Value

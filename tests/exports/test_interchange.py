@@ -24,7 +24,7 @@ from painted import TWINS, painted
 
 import editor
 from editor.execution.executor import compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.mismatch import compare
 from editor.exports.formats import FORMATS
 from editor.exports.glow import conflicts

@@ -465,3 +465,16 @@ def test_a_kit_explains_itself_to_who_finds_it(tmp_path: Path) -> None:
     )
     for pattern in re.findall(r"`([a-z_*]+\.[a-z*]+)`", text):
         assert pattern == "profile.json" or any(fnmatch(name, pattern) for name in names), pattern
+
+
+def test_a_kit_states_the_whole_numbers_that_its_models_take(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    m (float[2,6] x, int64[2] size) => (float[a,b] y) { z = Relu (x)
+        y = Reshape (z, size) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    plan = plan_of(tmp_path / "m.onnx")
+    kit = kit_of(plan, tmp_path / "kit")
+    stated = [spec for entry in kit["models"] for spec in entry["inputs"] if spec["name"] == "size"]
+    assert stated and all(spec["values"] == [2, 6] for spec in stated)
+    run(tmp_path / "kit", bare(tmp_path / "packages", "onnxruntime"), "--seconds", "0.1")

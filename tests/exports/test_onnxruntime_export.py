@@ -17,7 +17,7 @@ from conftest import EXAMPLES, ODDITIES, run
 from painted import TWINS, painted
 
 import editor
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.exports.onnxruntime import name_patterns
 from editor.graph.graph import Graph
 

@@ -11,6 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import editor
+from editor.execution.executor import compile_placement
+from editor.execution.invented_inputs import random_inputs
 from editor.runtimes.op_models import ask
 
 
@@ -117,3 +119,25 @@ def test_an_op_that_openvino_computes_wrongly_is_not_placed_on_it(tmp_path: Path
         "when OpenVINO has mended it, another op shows that results are compared"
     )
     assert not wrong or "OpenVINO, CPU computes Tile wrongly" in str(plan.why("y"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """m (float[5,2,1] x) => (float[5,1,2,1] y) <float[1,4,1] W = {1,-2,3,-1}, float[1,4,1] R = {-1,2,1,-3}> {
+            y = LSTM <hidden_size = 1> (x, W, R)
+        }""",
+        """m (float[2,4,3,8] x, float[2,3,4] c, float[2,3,4] s) => (float[2,4,3,8] y) {
+            y = RotaryEmbedding (x, c, s)
+        }""",
+    ],
+    ids=["LSTM", "RotaryEmbedding"],
+)
+def test_a_model_that_is_compiled_again_computes_the_same(tmp_path: Path, text: str) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
+    onnx.save(model, tmp_path / "m.onnx")
+    plan = editor.partition(editor.load_model(tmp_path / "m.onnx"), "HETERO:OpenVINO.CPU,CPU")
+    assert plan.affinity["y"] == "OpenVINO.CPU"
+    inputs = random_inputs(plan.graph)
+    first, second = (compile_placement(plan.placement).run(inputs)["y"] for _ in range(2))
+    assert np.array_equal(first, second)  # OpenVINO keeps compiled models, and reads some wrongly

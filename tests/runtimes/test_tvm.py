@@ -14,7 +14,7 @@ from conftest import EXAMPLES
 
 import editor
 from editor.execution.executor import compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.mismatch import compare
 from editor.graph.graph import Graph
 

@@ -18,7 +18,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.machines.dataflow import for_wire
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again

@@ -32,7 +32,8 @@ from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import overridden_initializers, random_inputs
+from editor.execution.inputs import overridden_initializers
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
 from editor.execution.measure.mismatch import (
     FirstDifference,

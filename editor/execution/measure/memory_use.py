@@ -24,7 +24,7 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
 from editor.placement.kept import Recipe

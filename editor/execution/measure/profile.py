@@ -21,7 +21,8 @@ from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.compiled_plan import CompiledPlan, Step, convert
 from editor.execution.executor import compile_placement
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
+from editor.execution.invented_values import InventedInputs
 from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitted, run_in_turns
 from editor.execution.measure.statistics import MachineWatch
 from editor.graph.flops import work_shares
@@ -166,7 +167,7 @@ def profile_here(
     real = [d for d in devices if not d.planned]
     if not real:
         return {}
-    values: dict[str, Value] = {}
+    values = InventedInputs()
     watch = MachineWatch()
     for i, device in enumerate(real):
         if report:
@@ -175,6 +176,7 @@ def profile_here(
             values = values or random_inputs(graph)
             measured[device.name] = _profile(graph, device, devices, values, seconds, threads)
         except EditorError as error:
+            values.explain(error)
             result[device.name] = str(error)
     if report:
         report("running splits beside the unsplit model", len(real), len(real))

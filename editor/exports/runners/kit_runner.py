@@ -166,6 +166,8 @@ class OpenVino:
         properties = {"PERFORMANCE_HINT": "LATENCY"}
         if self.target.partition(".")[0] in ("CPU", "GPU"):
             properties["INFERENCE_PRECISION_HINT"] = "f32"
+        if self.target.startswith("CPU") and "INFERENCE_PRECISION_HINT" not in self.properties:
+            properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = "0"
         properties.update(self.properties)
         properties.update(more)
         if self.threads:
@@ -277,10 +279,12 @@ class Results:
 
 
 def value_of(spec):
-    """A value for an input: random floats, zeros for integers, which are valid as indices."""
+    """A value for an input: what the kit states, random floats, or zeros for integers, which are valid as indices."""
     if spec["type"] not in NUMPY_TYPES:
         raise ValueError("inputs of type %s cannot be made here" % (spec["type"] or "unknown"))
     kind, shape = numpy.dtype(NUMPY_TYPES[spec["type"]]), tuple(spec["shape"])
+    if "values" in spec:
+        return numpy.array(spec["values"], kind).reshape(shape)
     if kind.kind == "f":
         return numpy.random.default_rng(0).standard_normal(shape).astype(kind)
     return (

@@ -51,7 +51,9 @@ PROPERTIES = (
     Property("ENABLE_TENSOR_PARALLEL", "switch", "divide tensors over sockets"),
     Property("TBB_PARTITIONER", "word", "STATIC or AUTO"),
     Property(
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE", "number", "values that share a scale; 0 switches it off"
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "number",
+        "values that share a scale; 0 switches it off, and is the default on a CPU whose precision is not chosen",
     ),
     Property("KV_CACHE_PRECISION", "word", "type of the cache"),
     Property("KEY_CACHE_PRECISION", "word", "type of its keys"),
@@ -148,6 +150,8 @@ class OpenVino(RuntimeDefaults):
         inputs = {value.name for value in model.graph.input}
         if any(_pads_with(node, inputs) for node in model.graph.node):
             return f"OpenVINO {device.provider} pads with 0 instead of a value that is only known in a run"
+        if any(node.op_type == "DynamicQuantizeLSTM" for node in model.graph.node):
+            return f"OpenVINO {device.provider} computes DynamicQuantizeLSTM in float, without its rounding to 8 bits"
         try:
             read = core().read_model(model.SerializeToString())
             supported = core().query_model(read, device.provider)
