@@ -190,6 +190,10 @@ class Graph:
     sha256: str
     define: Mapping[str, int]
     unbound: tuple[str, ...]
+    input_dims: Mapping[str, tuple[int | str, ...]]
+    """Input -> its shape as the file declares it; see ``dimensions``"""
+    impossible: str
+    """Says which op cannot read what it is given at these sizes; "" where none is found."""
     opsets: Mapping[str, int]
     notes: tuple[str, ...]
 
