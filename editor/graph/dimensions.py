@@ -124,6 +124,11 @@ class Dimensions:
             pass
         return sizes
 
+    def with_sums(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes, and those of the sums that follow from them."""
+        values = {text: expression.value(sizes) for text, expression in self.sums.items()}
+        return {**sizes, **{text: value for text, value in values.items() if value is not None}}
+
     def resized(self, now: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
         """The sizes that are chosen, and those of now that do not follow from them.
 
