@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from editor.sandbox.worker import run
 _MOST_BYTES = 256 << 20
 """Of weights and results of a model that is tried: it is to take a second."""
 _MOST_FLOPS = 20e9
+_SECONDS = 3.0
 _SILENT = 4
 Feeds = Mapping[str, tuple[str, tuple[int, ...]]]
 """Input -> its numpy type and shape."""
@@ -57,7 +59,7 @@ def _feeds(graph: Graph) -> dict[str, tuple[str, tuple[int, ...]]] | None:
 
 
 def _ends_well(path: str, feeds: Feeds) -> bool:
-    """Runs a model with ones: valid indices, lengths and masks. One that cannot be loaded says nothing about its sizes."""
+    """Runs a model with ones: valid indices, lengths and masks. One that is not loaded, or takes long, says nothing."""
     import onnxruntime  # most models need no trial
 
     options = onnxruntime.SessionOptions()
@@ -68,8 +70,15 @@ def _ends_well(path: str, feeds: Feeds) -> bool:
         session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
     except Exception:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
         return True
+    values = {name: np.ones(shape, dtype) for name, (dtype, shape) in feeds.items()}
+    chosen = onnxruntime.RunOptions()
+    clock = threading.Timer(_SECONDS, setattr, (chosen, "terminate", True))
+    clock.daemon = True
+    clock.start()
     try:
-        session.run([], {name: np.ones(shape, dtype) for name, (dtype, shape) in feeds.items()})
+        session.run([], values, chosen)
     except Exception:  # noqa: BLE001  # as above
-        return False
+        return bool(chosen.terminate)
+    finally:
+        clock.cancel()
     return True

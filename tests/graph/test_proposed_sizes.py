@@ -138,6 +138,7 @@ def saved(
     nodes: list[onnx.NodeProto],
     inputs: list[onnx.ValueInfoProto],
     weights: dict[str, np.ndarray],
+    *domains: str,
 ) -> Path:
     """A model that returns the result of its last node."""
     result = helper.make_tensor_value_info(nodes[-1].output[0], 0, None)
@@ -145,9 +146,8 @@ def saved(
     graph = helper.make_graph(
         nodes, "net", inputs, [result], [numpy_helper.from_array(w, n) for n, w in weights.items()]
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
+    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
 
 
@@ -213,6 +213,49 @@ def test_weights_fix_the_sizes_of_what_is_multiplied_with_them(tmp_path: Path) -
     sizes = runs_with_proposed_sizes(path)
     assert [sizes["x[1]"], *(sizes[f"s[{axis}]"] for axis in range(3))] == [24, 128, 1, 5]
     assert [sizes[f"state[{axis}]"] for axis in range(3)] == [1, 1, 4]
+
+
+def test_a_model_that_never_ends_is_given_sizes_all_the_same(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["goes_on"]),
+            helper.make_node("Neg", ["before"], ["after"]),
+        ],
+        "body",
+        [
+            value("i", INT, []),
+            value("going", TensorProto.BOOL, []),
+            value("before", FLOAT, None),
+        ],
+        [value("goes_on", TensorProto.BOOL, []), value("after", FLOAT, None)],
+    )
+    loop = helper.make_node("Loop", ["", "true", "x"], ["y"], body=body)
+    x = helper.make_tensor_value_info("x", FLOAT, ["N", 3])
+    path = saved(tmp_path / "m.onnx", [loop], [x], {"true": np.array(True)})
+    assert proposed_sizes(editor.load_model(path)) == {"N": 1}
+
+
+def test_packed_keys_and_values_fix_the_heads_of_the_cache(tmp_path: Path) -> None:
+    attention = helper.make_node(
+        "GroupQueryAttention",
+        ["qkv", "", "", "past.key", "past.value", "lengths", "total"],
+        ["y", "present.key", "present.value"],
+        domain="com.microsoft",
+        num_heads=4,
+        kv_num_heads=2,
+    )
+    value = helper.make_tensor_value_info
+    caches = [value(f"past.{name}", FLOAT, [None] * 4) for name in ("key", "value")]
+    numbers = [
+        value("lengths", TensorProto.INT32, ["batch"]),
+        value("total", TensorProto.INT32, []),
+    ]
+    inputs = [value("qkv", FLOAT, ["batch", "sequence", 64]), *caches, *numbers]
+    path = saved(tmp_path / "m.onnx", [attention], inputs, {}, "com.microsoft")
+    sizes = proposed_sizes(editor.load_model(path))
+    assert sizes.pop("batch") == sizes.pop("sequence") == 1
+    assert list(sizes.values()) == [1, 2, 127, 8] * 2
 
 
 def test_the_settings_of_genai_fix_the_heads_of_the_cache(tmp_path: Path) -> None:
