@@ -176,7 +176,14 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument(
         "--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment
     )
-    partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    partition.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="N=V",
+        type=_size,
+        help="the size of a dimension that the model leaves open: its name, or INPUT[AXIS]",
+    )
     partition.add_argument(
         "--profile",
         action="append",
@@ -387,7 +394,14 @@ def _add_watch_commands(commands: Any) -> None:
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
     watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
-    watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    watch.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="N=V",
+        type=_size,
+        help="the size of a dimension that the model leaves open: its name, or INPUT[AXIS]",
+    )
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument(
