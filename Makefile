@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-all test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom lock size install clean
+.PHONY: help run check test test-all test-models test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -33,6 +33,10 @@ test: ## Lint, types and the tests that matter on each change, in about six minu
 test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs ## The tests that `make test` leaves out: packages, faults, all of the page (CI runs both)
 	@.ci/chromium
 	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests full
+	@$(MAKE) --no-print-directory test-models
+
+test-models: $(VENV)/.installed-dev ## Run the trained models that packages carry (184 MB, once, in build/models), split and exported, too
+	@$(BIN)/python benchmarks/trained_models.py
 
 test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own
 	.ci/optional
@@ -90,6 +94,7 @@ lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (U
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group docs -c requirements.txt -c requirements-dev.txt -o requirements-docs.txt
 	$(LOCK) --group tvm -c requirements.txt -o requirements-tvm.txt
+	$(LOCK) --group models --no-deps -o requirements-models.txt
 
 size: $(VENV)/bin/python ## Print how large the editor is, beside a week ago
 	@$(BIN)/python .ci/size.py

@@ -417,7 +417,8 @@ def _add_define(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="N=V",
         type=_size,
-        help="size of a dimension, or value of an input of one number that chooses a branch of an If",
+        help="the size of a dimension that the model leaves open, by its name or INPUT[AXIS]; or the value of an input of one "
+        "number, which chooses a branch of an If",
     )
     command.add_argument(
         "--keep-functions",

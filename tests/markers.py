@@ -82,6 +82,7 @@ FULL: frozenset[str] = frozenset(
         "packaging/test_container.py",
         "packaging/test_device_farm.py",
         "packaging/test_docs.py",
+        "packaging/test_trained_models.py",
         "packaging/test_wheel.py",
         "runtimes/test_adding_a_runtime.py",
         "runtimes/test_webgpu.py",

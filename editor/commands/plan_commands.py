@@ -421,7 +421,7 @@ def sizes(options: argparse.Namespace) -> int:
             table.append(
                 [
                     words(row, names),
-                    f"no plan: {first}{' (see below)' if first != row.problem else ''}",
+                    f"{'no plan' if row.possible else 'impossible'}: {first}{' (see below)' if first != row.problem else ''}",
                 ]
             )
             continue

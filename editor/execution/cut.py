@@ -25,10 +25,10 @@ from onnx import (
 
 from editor.errors import ExecutionError, ModelError
 from editor.graph.attributes import op_reads
+from editor.graph.dimensions import bind_sizes
+from editor.graph.fixed_sizes import node_of, size_of
 from editor.graph.graph import Graph, Ints, TensorKind
 from editor.graph.model_file import read_again
-from editor.graph.proposed_sizes import node_of, size_of
-from editor.graph.shapes import bind_symbols
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by
 from editor.graph.value_types import make_value_info, type_proto
 from editor.placement.placement import Placement
@@ -186,7 +186,7 @@ class Cutter:
             source = read_again(graph)
         except ModelError as error:
             raise ExecutionError(str(error)) from error
-        bind_symbols(source, graph.sizes)
+        bind_sizes(source, graph.sizes)
         tensors: dict[str, TensorProto | SparseTensorProto] = {
             t.name: t for t in source.graph.initializer
         }

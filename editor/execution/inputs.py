@@ -330,7 +330,7 @@ def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int,
     ):
         raise ExecutionError(
             f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
-            f"not {'x'.join(map(str, size)) or 'scalar'}"
+            f"not {'x'.join(map(str, size)) or 'scalar'}{_other_sizes(graph, name, size)}"
         )
 
 
@@ -345,3 +345,16 @@ def _check_type(name: str, found: np.dtype[Any], dtype: np.dtype[Any]) -> None:
             f"or as {_values_type(dtype)}"
         )
     raise ExecutionError(f"input {name!r} must be {dtype}, not {found}{ways}")
+
+
+def _other_sizes(graph: Graph, name: str, size: tuple[int, ...]) -> str:
+    """How to plan for an input of another size, where the model leaves it open."""
+    dims = graph.input_dims.get(name, ())
+    if len(dims) != len(size) or any(
+        isinstance(d, int) and d != n for d, n in zip(dims, size, strict=True)
+    ):
+        return ""
+    have = graph.tensor_shapes[graph.tensor_index[name]] or ()
+    axes = [axis for axis, n in enumerate(size) if isinstance(dims[axis], str) and have[axis] != n]
+    defines = " ".join(f"--define '{name}[{axis}]={size[axis]}'" for axis in axes)
+    return f"; partition the model for it: {defines}"

@@ -15,6 +15,7 @@ from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
 from editor.exports.openvino import GENERIC
 from editor.files import json_text, safe_stem, write_atomic
+from editor.graph.dimensions import Dimensions
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, SELECTS_BY_UNIT, provider_of
@@ -272,7 +273,7 @@ def write_onnxruntime(
         _check_accepted(key, value)
     document |= {
         "providers": providers_of(placement),
-        "sizes": dict(sorted(graph.define.items())),
+        "sizes": dict(sorted(Dimensions(graph.input_dims).with_sums(graph.define).items())),
         "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
         "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],
         "notes": session_notes(used),

@@ -214,6 +214,10 @@ class Graph:
     branches: tuple[tuple[str, bool], ...]
     """Key of each If that was replaced by a branch, and its condition, in the order of the replacements"""
     unbound: tuple[str, ...]
+    input_dims: Mapping[str, tuple[int | str, ...]]
+    """Input -> its shape as the file declares it; see ``dimensions``"""
+    impossible: str
+    """Says which op cannot read what it is given at these sizes; "" where none is found."""
     opsets: Mapping[str, int]
     notes: tuple[str, ...]
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, ModelProto, NodeProto
 
 from editor import limits
 from editor.arguments import KEEP_FUNCTIONS, as_mapping, as_path
@@ -16,7 +16,9 @@ from editor.files import file_state
 from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.branches import Branches, take_known_branches
+from editor.graph.dimensions import Dims, bind_sizes, input_dims
 from editor.graph.external_data import external_data_folder, external_tensors, missing_data
+from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import (
     Attributes,
     Bools,
@@ -29,26 +31,15 @@ from editor.graph.graph import (
     byte_size,
     element_name,
 )
+from editor.graph.impossible_sizes import impossible_sizes
 from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.opening import open_closed, split_define
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
-from editor.graph.proposed_sizes import fixed_sizes
 from editor.graph.scopes.paths import module_of
-from editor.graph.shapes import bind_symbols
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable
 from editor.sandbox.worker import run
 from editor.text import is_utf8
-
-_WINDOWED: Mapping[str, int] = {
-    "AveragePool": 0,
-    "Conv": 1,
-    "ConvInteger": 1,
-    "LpPool": 0,
-    "MaxPool": 0,
-    "QLinearConv": 3,
-}
-"""Op type -> position of the weight, whose shape is that of the window; 0 where there is none."""
 
 
 def note_on_missing(files: Sequence[str]) -> str:
@@ -62,51 +53,6 @@ def note_on_missing(files: Sequence[str]) -> str:
     )
 
 
-def note_on_sizes(graph: GraphProto, shapes: Mapping[str, Shape | None]) -> str:
-    """The note on the first window that is larger than what it moves over; "" where all sizes are possible.
-
-    ONNX shape inference does not see it: it rounds the number of steps towards zero.
-    """
-    for node in graph.node:
-        if (
-            node.op_type in _WINDOWED
-            and node.domain in ("", "ai.onnx")
-            and node.input
-            and _is_too_small(node, shapes)
-        ):
-            read = shapes.get(node.input[0]) or ()
-            return (
-                f"{node.op_type} {node.name or node.output[0]} cannot read {'x'.join(map(str, read))}: these sizes are too "
-                "small for the model"
-            )
-    return ""
-
-
-def _is_too_small(node: NodeProto, shapes: Mapping[str, Shape | None]) -> bool:
-    settings = {a.name: list(a.ints) for a in node.attribute}
-    padded = next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
-    sizes = (shapes.get(node.input[0]) or ())[2:]
-    weight = (
-        node.input[_WINDOWED[node.op_type]] if 0 < _WINDOWED[node.op_type] < len(node.input) else ""
-    )
-    window = settings.get("kernel_shape") or list((shapes.get(weight) or ())[2:])
-    pads, steps = (
-        settings.get("pads", [0] * 2 * len(sizes)),
-        settings.get("dilations", [1] * len(sizes)),
-    )
-    if padded.startswith(b"SAME") or not len(sizes) == len(window) == len(steps) == len(pads) / 2:
-        return False
-    around = [
-        before + after for before, after in zip(pads[: len(sizes)], pads[len(sizes) :], strict=True)
-    ]
-    return any(
-        isinstance(size, int)
-        and isinstance(extent, int)
-        and 0 < size + more < (extent - 1) * step + 1
-        for size, extent, step, more in zip(sizes, window, steps, around, strict=True)
-    )
-
-
 def load_model(
     path: str | Path, define: Mapping[str, int] | None = None, *, keep_functions: bool = False
 ) -> Graph:
@@ -114,10 +60,11 @@ def load_model(
 
     Args:
         path: the ``.onnx`` file.
-        define: sizes of symbolic dimensions, ``{"batch_size": 1}``. A dimension without a name is
-            called ``input[axis]``. ``Graph.unbound`` lists the symbols without a size. An input of one
-            number can be given its value, ``{"use_cache_branch": 1}``: it becomes a constant, and Ifs
-            that depend on it are replaced by the branch that it chooses.
+        define: sizes of symbolic dimensions, ``{"batch_size": 1}``. Each can be called ``input[axis]`` too.
+            ``Graph.unbound`` lists the symbols without a size, ``Graph.define`` those with one: sizes that
+            follow from ``define`` are in it. An input of one number can be given its value,
+            ``{"use_cache_branch": 1}``: it becomes a constant, and Ifs that depend on it are replaced by
+            the branch that it chooses.
         keep_functions: whether calls of local functions stay closed, each one op; the same as
             ``{"keep_functions": 1}``. Otherwise the ops of their bodies take their place.
 
@@ -152,16 +99,17 @@ def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, i
             f"{path}: ONNX cannot read weights from a folder whose name is not UTF-8; rename the folder"
         )
     drop_weights(model)
-    sizes, chosen = split_define(model, define)
+    given, chosen = split_define(model, define)
     try:
         open_closed(model, chosen)
-        unbound = bind_symbols(model, sizes)
+        dims = input_dims(model)
+        sizes, unbound = bind_sizes(model, given)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     limits.check_count(str(path), "ops", len(model.graph.node), "ops")
     branches = take_known_branches(model)
     return _Builder(model, path).graph(
-        {**sizes, **chosen}, chosen, branches, sha256, unbound, missing
+        {**sizes, **chosen}, chosen, branches, sha256, unbound, dims, missing
     )
 
 
@@ -184,6 +132,7 @@ class _Builder:
         branches: Branches,
         sha256: str,
         unbound: tuple[str, ...],
+        dims: Mapping[str, Dims],
         missing: Sequence[str],
     ) -> Graph:
         """Builds the graph; ``missing`` are files of weights that are not there."""
@@ -226,11 +175,8 @@ class _Builder:
             is_size &= ~in_bodies  # runtimes would put a branch in the place of an If, and are stricter about what is in it
             read_rows, constant = constants()
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
-        notes = (
-            note,
-            note_on_missing(missing),
-            note_on_sizes(proto, dict(zip(self.names, shapes, strict=True))),
-        )
+        impossible = impossible_sizes(proto.node, dict(zip(self.names, shapes, strict=True)))
+        notes = (note, note_on_missing(missing), impossible)
         return Graph(
             name=self.path.stem,
             path=self.path,
@@ -240,6 +186,8 @@ class _Builder:
             chosen=dict(chosen),
             branches=branches,
             unbound=unbound,
+            input_dims=dims,
+            impossible=impossible,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import},
             notes=tuple(filter(None, notes)),
             op_keys=keys,

@@ -1,117 +1,65 @@
-"""Fixes the sizes of dimensions that a model states, and proposes those that it leaves open.
-
-Exporters compute the targets of a Reshape from ``Shape`` ops. Once the sizes of the inputs are fixed, these ops read nothing,
-and what is computed from their results is constant: ONNX Runtime and OpenVINO evaluate it when they load the model. Placed as
-work, such a chain of small integers makes a transfer of the whole tensor, and falls off every accelerator.
-"""
+"""Proposes sizes for the dimensions that a model leaves open: such as the model was made for, and can have together."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
-from math import prod
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations, islice, product
 
-import numpy as np
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from editor.errors import EditorError
+from editor.graph.dimension_meanings import Meaning, meanings
+from editor.graph.dimensions import Dimensions
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.graph.required_sizes import required_sizes
+from editor.graph.tried_sizes import runs
 
-from editor.graph.asked_types import infer_types
-from editor.graph.graph import Graph, Ints
-from editor.graph.static_values import ROOTS, is_static
-
-
-def fixed_sizes(model: ModelProto, replaceable: Collection[str]) -> set[str]:
-    """Outputs of ops that read only sizes, where these follow from the sizes of the model's inputs.
-
-    Args:
-        model: nodes in topological order; what it declares of other tensors than inputs is not relied on, it may be wrong.
-        replaceable: initializers that a run may replace.
-    """
-    readers = [
-        node
-        for node in model.graph.node
-        if _reads_a_size(node) and node.input[0] not in replaceable
-    ]
-    if not readers:
-        return set()
-    undeclared = ModelProto()
-    undeclared.CopyFrom(model)
-    undeclared.graph.ClearField("value_info")
-    for output in undeclared.graph.output:
-        output.ClearField("type")
-    inferred, _ = infer_types(undeclared)
-    sizes = {t.name for t in model.graph.initializer}
-    return {
-        node.output[0]
-        for node in readers
-        if node.input[0] in sizes or is_static(inferred.get(node.input[0]))
-    }
-
-
-def _reads_a_size(node: NodeProto) -> bool:
-    return (
-        node.op_type in ROOTS
-        and node.domain in ("", "ai.onnx")
-        and len(node.input) == 1
-        and len(node.output) == 1
-        and bool(node.input[0] and node.output[0])
-    )
-
-
-def size_of(graph: Graph, source: ModelProto, op: int) -> Ints:
-    """The result of an op that reads a fixed size (``Graph.op_is_size``)."""
-    node = source.graph.node[op]
-    sizes = np.array(graph.tensor_shapes[int(graph.op_inputs[op][0])], np.int64)
-    if node.op_type == "Size":
-        return np.array(prod(sizes.tolist()), np.int64)
-    ends = {a.name: a.i for a in node.attribute}
-    return sizes[ends.get("start", 0) : ends.get("end", len(sizes))]
-
-
-def node_of(graph: Graph, source: ModelProto, op: int) -> NodeProto:
-    """The node of an op in the model file, or a Constant in place of one that reads a fixed size."""
-    node: NodeProto = source.graph.node[op]
-    if graph.op_is_size[op]:
-        value = numpy_helper.from_array(size_of(graph, source, op))
-        node = helper.make_node("Constant", [], [node.output[0]], node.name, value=value)
-    return node
-
-
-SIZES = {
-    "batch": 1,
-    "sequence": 128,
-    "past": 127,
-    "total": 128,
-    "image": 224,
-    "channels": 3,
-    "unknown": 1,
+SIZES: Mapping[Meaning, tuple[int, ...]] = {
+    Meaning.BATCH: (1, 2, 4),
+    Meaning.SEQUENCE: (128, 64, 32, 16, 256, 512, 8, 1),
+    Meaning.SOURCE: (128, 64, 32, 16, 256, 512, 8, 1),
+    Meaning.PAST: (127, 63, 31, 15, 7, 1, 0),
+    Meaning.TOTAL: (128, 64, 32, 16, 256, 512),
+    Meaning.SAMPLES: (16000, 512, 576, 8000, 32000, 48000, 160000, 4096, 1024, 256),
+    Meaning.IMAGE: (224, 640, 320, 48, 32, 64, 256, 512, 1024),
+    Meaning.CHANNELS: (3, 1, 4),
+    Meaning.UNKNOWN: (1, 2, 3, 4, 16, 64, 128),
 }
-"""What a dimension stands for -> its size."""
-_PATTERNS = (
-    (r"past.*\+|total|kv_?len|max_?len", "total"),
-    (r"past|cache|memory_?len", "past"),
-    (r"batch|^b$|^n$|^none$|num_?images|beam", "batch"),
-    (r"height|width|^h$|^w$|image_?size|pixels", "image"),
-    (r"channel|^c$", "channels"),
-    (r"seq|length|tokens?|^t$|^s$|^l$|time|frames", "sequence"),
-)
-_UNNAMED = re.compile(r"(?P<input>.*)\[(?P<axis>\d+)\]", re.DOTALL)
+"""What a dimension stands for -> its size, and those to try where a model cannot have that one."""
+IMAGES = ((224, 224), (48, 320), (48, 192), (32, 320), (640, 640), (256, 256), (512, 512), (64, 64))
+"""Heights and widths of an image: a photograph, a line of text, what a detector reads."""
+_MOST_TRIES = 40
+_SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Dimensions whose sizes are chosen together, and the sizes, most likely ones first."""
+
+    names: tuple[str, ...]
+    sizes: tuple[tuple[int, ...], ...]
 
 
 def proposed_sizes(graph: Graph) -> dict[str, int]:
     """A size for each symbol without one: 1 for batches, 128 for sequences, 127 for what a decoder has seen, 224 for images.
 
-    A decoder with a past reads one new token. Symbols that nothing is known of get 1.
+    A decoder with a past reads one new token. Where an op of the model cannot read what that gives, or ONNX Runtime
+    cannot run it, other sizes are tried for a few seconds.
     """
-    places = _places(graph)
-    meaning = {
-        name: _by_name(name) or _by_place(*places.get(name, ("", 0, 0, "")))
-        for name in graph.unbound
-    }
-    one_token = "past" in meaning.values()
-    return {
-        name: 1 if one_token and what == "sequence" else SIZES[what]
-        for name, what in meaning.items()
-    }
+    best: dict[str, int] = {}
+    end = time.monotonic() + _SECONDS
+    for sizes in islice(_candidates(graph), _MOST_TRIES):
+        if time.monotonic() > end:
+            break
+        with suppress(EditorError):
+            bound = load_model(graph.path, {**graph.define, **sizes})
+            if not bound.impossible and not bound.unbound:
+                if runs(bound):
+                    return sizes
+                best = best if best else sizes
+    return best or next(_candidates(graph), dict.fromkeys(graph.unbound, 1))
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
@@ -119,31 +67,71 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _by_name(name: str) -> str:
-    if _UNNAMED.fullmatch(name):
-        return ""
-    text = name.lower().removesuffix("_size").removesuffix("_dim")
-    return next((what for pattern, what in _PATTERNS if re.search(pattern, text)), "")
+def _candidates(graph: Graph) -> Iterator[dict[str, int]]:
+    """Sets of sizes without contradictions: the likely ones, then those that differ from them in one choice, then in two."""
+    dimensions = Dimensions(graph.input_dims)
+    known = meanings(graph)
+    choices = _choices(graph, dimensions, known)
+    for count in range(3):
+        for others in combinations(choices, count):
+            for values in product(*(c.sizes[1:] for c in others)):
+                chosen = dict(zip(others, values, strict=True))
+                with suppress(EditorError):
+                    yield _solved(graph, dimensions, known, choices, chosen)
 
 
-def _by_place(kind: str, rank: int, axis: int, tensor: str) -> str:
-    """By the axis of an input without a name: images have four axes, token ids are whole numbers with two."""
-    if axis == 0:
-        return "batch"
-    if rank == 4:
-        return "channels" if axis == 1 else "image"
-    if rank in (2, 3) and axis == 1 and (kind.startswith("int") or rank == 3 or "mask" in tensor):
-        return "sequence"
-    return "unknown"
+def _solved(
+    graph: Graph,
+    dimensions: Dimensions,
+    known: Mapping[str, Meaning],
+    choices: Sequence[_Choice],
+    chosen: Mapping[_Choice, tuple[int, ...]],
+) -> dict[str, int]:
+    sizes = dict(graph.define)
+    for choice in choices:
+        for name, size in zip(choice.names, chosen.get(choice, choice.sizes[0]), strict=True):
+            sizes = dimensions.sizes(sizes)
+            if name not in sizes:
+                sizes[name] = _beside(sizes, known, known[name], size)
+    sizes = dimensions.sizes(sizes)
+    return {name: sizes[name] for name in graph.unbound}
 
 
-def _places(graph: Graph) -> dict[str, tuple[str, int, int, str]]:
-    """Symbol -> type, rank and axis of the first input that has it, and that input's name."""
-    found: dict[str, tuple[str, int, int, str]] = {}
-    for tensor in graph.inputs.tolist():
-        name, shape = graph.tensor_names[tensor], graph.tensor_shapes[tensor] or ()
-        for axis, size in enumerate(shape):
-            if not isinstance(size, int) or size < 0:
-                for symbol in (str(size), f"{name}[{axis}]"):
-                    found.setdefault(symbol, (graph.tensor_types[tensor], len(shape), axis, name))
+def _beside(
+    sizes: Mapping[str, int], known: Mapping[str, Meaning], what: Meaning, size: int
+) -> int:
+    """A total length is the past and what is new, as far as these have sizes."""
+    of = {known[name]: size for name, size in sizes.items() if name in known}
+    past, new, total = (of.get(m) for m in (Meaning.PAST, Meaning.SEQUENCE, Meaning.TOTAL))
+    if what is Meaning.TOTAL and past is not None and new is not None:
+        return past + new
+    if what is Meaning.PAST and total is not None and new is not None:
+        return max(total - new, 0)
+    return size
+
+
+def _choices(graph: Graph, dimensions: Dimensions, known: Mapping[str, Meaning]) -> list[_Choice]:
+    """What is to be chosen, in an order in which the past follows from what is new and the total."""
+    fixed = {dimensions.axes[axis]: size for axis, size in required_sizes(graph).items()}
+    is_decoder = Meaning.PAST in known.values()
+    images = {
+        tuple(dim for dim in dims if known.get(str(dim)) is Meaning.IMAGE and dim in graph.unbound)
+        for dims in graph.input_dims.values()
+    }
+    found = [_Choice((name,), ((fixed[name],),)) for name in graph.unbound if name in fixed]
+    done = set(fixed)
+    for pair in sorted(images):
+        if len(set(pair)) == 2 and done.isdisjoint(pair):
+            found.append(_Choice(tuple(map(str, pair)), IMAGES))
+            done.update(map(str, pair))
+    left = [name for name in graph.unbound if name not in done]
+    for what in Meaning:
+        names = tuple(name for name in left if known[name] is what)
+        given = [size for name, size in graph.define.items() if known.get(name) is what]
+        values = (1,) if what is Meaning.SEQUENCE and is_decoder else SIZES[what]
+        if what in (Meaning.UNKNOWN, Meaning.IMAGE):
+            found += [_Choice((name,), tuple((v,) for v in values)) for name in names]
+        elif names:
+            values = tuple(dict.fromkeys([*given, *values]))
+            found.append(_Choice(names, tuple((v,) * len(names) for v in values)))
     return found

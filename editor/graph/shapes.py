@@ -1,66 +1,22 @@
-"""Binds symbolic dimensions and infers shapes; see also ``static_values``."""
+"""Infers shapes; see also ``static_values``."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto
 
 from editor.errors import ModelError
 from editor.graph.graph import Shape, shape_of, type_name
 from editor.graph.static_values import fold_shapes
 from editor.graph.value_types import make_value_info
 
-_SYMBOL_LIMIT = 1 << 40
 _LONGEST_LIST = 1 << 20
 LARGEST_RANK = 1 << 10
 _LENGTH_IS_RANK = {"Reshape": 1, "Expand": 1, "Unsqueeze": 1, "ConstantOfShape": 0}
 """Ops whose result has as many dimensions as this operand has numbers."""
 _FAILED = "shape inference failed"
-
-
-def input_symbols(model: ModelProto) -> tuple[str, ...]:
-    """Symbols of the graph inputs in order; a dimension without a name is called ``input[axis]``."""
-    symbols: dict[str, None] = {}
-    initializers = {t.name for t in model.graph.initializer}
-    for value in model.graph.input:
-        if value.name in initializers or not _has_shape(value.type):
-            continue
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_param:
-                symbols[dim.dim_param] = None
-            elif not dim.HasField("dim_value") or dim.dim_value < 0:
-                symbols[f"{value.name}[{axis}]"] = None
-    return tuple(symbols)
-
-
-def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...]:
-    """Replaces symbols by sizes in the model, in place; returns the symbols without a size.
-
-    Raises:
-        ModelError: a value is not a size, or the model has no such symbol.
-    """
-    symbols = input_symbols(model)
-    known = set(symbols) | _all_symbols(model)
-    for name, size in define.items():
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _SYMBOL_LIMIT:
-            raise ModelError(f"--define {name}={size}: the value must be a whole number, 0 or more")
-        if name not in known:
-            have = ", ".join(sorted(symbols)) or "none"
-            raise ModelError(
-                f"--define {name}={size}: the model has no such symbol (its inputs have: {have})"
-            )
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        if not _has_shape(value.type):
-            continue
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            name = dim.dim_param or f"{value.name}[{axis}]"
-            bound = define.get(name, _evaluate(name, define))
-            if bound is not None and not (dim.HasField("dim_value") and dim.dim_value >= 0):
-                dim.dim_value = bound
-    return input_symbols(model)
 
 
 def infer_shapes(
@@ -162,39 +118,3 @@ def _contradict(
         isinstance(a, int) and isinstance(b, int) and a != b
         for a, b in zip(inferred[1], declared[1], strict=True)
     )
-
-
-def _has_shape(proto: TypeProto) -> bool:
-    return bool(proto.HasField("tensor_type") and proto.tensor_type.HasField("shape"))
-
-
-def _all_symbols(model: ModelProto) -> set[str]:
-    values: list[ValueInfoProto] = [
-        *model.graph.input,
-        *model.graph.output,
-        *model.graph.value_info,
-    ]
-    return {
-        dim.dim_param
-        for v in values
-        if _has_shape(v.type)
-        for dim in v.type.tensor_type.shape.dim
-        if dim.dim_param
-    }
-
-
-def _evaluate(expression: str, define: Mapping[str, int]) -> int | None:
-    """Value of a dimension such as "past + 1" (PyTorch): sums and products of symbols and numbers."""
-    total = 0
-    for term in expression.split("+"):
-        product = 1
-        for factor in term.split("*"):
-            name = factor.strip()
-            if re.fullmatch(r"\d{1,12}", name):
-                product *= int(name)
-            elif name in define:
-                product *= define[name]
-            else:
-                return None
-        total += product
-    return total

@@ -39,15 +39,15 @@ class Interpreter(LoadedModelRuntime):
 
     def check(self, model: ModelProto, device: Device) -> None:
         """An evaluator looks every op up when it is made."""
-        from onnx.reference import ReferenceEvaluator
+        from editor.runtimes.reference_ops import evaluator_of
 
-        ReferenceEvaluator(model)
+        evaluator_of(model)
 
     def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
         """An evaluator keeps no state between runs, so one serves all threads."""
-        from onnx.reference import ReferenceEvaluator
+        from editor.runtimes.reference_ops import evaluator_of
 
-        evaluator = ReferenceEvaluator(model)
+        evaluator = evaluator_of(model)
         return lambda: (
             lambda inputs: evaluator.run(
                 list(submodel.outputs), dict(zip(submodel.inputs, inputs, strict=True))

@@ -337,7 +337,7 @@ class Plan:
 
         Where a subgraph fails, ``successor`` is measured, as in ``run``; ``strict`` raises ``SubgraphError`` instead.
         """
-        from editor.execution.inputs import random_inputs
+        from editor.execution.invented_inputs import random_inputs
         from editor.execution.measure.benchmark import Benchmark
 
         given = random_inputs(self.graph) if inputs is None else inputs

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from editor.arguments import as_count, as_mapping, shown
-from editor.errors import Cancelled, EditorError
+from editor.errors import Cancelled, EditorError, ModelError
+from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.chosen_costs import costs_of_plan
@@ -43,6 +44,8 @@ class AtSizes:
     """Where the seconds come from; a profile holds for the sizes that were measured."""
     problem: str
     """Why there is no plan; "" when there is."""
+    possible: bool = True
+    """Whether the model can have these sizes, as far as that is known"""
 
 
 def parse_sizes(text: str) -> list[dict[str, int]]:
@@ -134,7 +137,9 @@ def at_sizes(
         EditorError: the model has no such dimension.
         Cancelled: it was told to stop.
     """
-    unknown = [name for name in names_of(sizes) if name not in now.graph.define]
+    dimensions = Dimensions(now.graph.input_dims)
+    known_names = now.graph.define.keys() | dimensions.sums.keys() | dimensions.axes.keys()
+    unknown = [name for name in names_of(sizes) if name not in known_names]
     if unknown:
         known = ", ".join(now.graph.define) or "none: all sizes of this model are fixed"
         raise EditorError(f"the model has no dimension {unknown[0]!r} to choose; it has: {known}")
@@ -145,13 +150,17 @@ def at_sizes(
         if progress:
             progress(len(found), len(sizes), size_words(chosen))
         try:
-            graph, answers = load(define)
+            graph, answers = load(dimensions.resized(now.graph.define, chosen))
+            if graph.impossible:
+                raise ModelError(graph.impossible)
             settings = with_known_costs(now.settings, best_source(graph, now.devices))
             placement = solve(graph, now.devices, settings, answers, should_stop)
         except EditorError as error:
             if should_stop():
                 raise Cancelled from None
-            found.append(AtSizes(define, {}, 0, None, str(error)))
+            found.append(
+                AtSizes(define, {}, 0, None, str(error), not isinstance(error, ModelError))
+            )
             continue
         if should_stop():
             raise Cancelled

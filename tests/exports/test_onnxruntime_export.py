@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import EXAMPLES, ODDITIES, run
+from onnx import TensorProto, helper
 from painted import TWINS, painted
 
 import editor
@@ -218,3 +219,18 @@ def test_a_planned_device_that_onnx_runtime_has_no_provider_for_is_noted(
         editor.partition(mobilenet, [{"name": "GPU"}, {"name": "CPU"}]).export(
             "onnxruntime", tmp_path / "gpu"
         )
+
+
+def test_the_session_has_the_sizes_of_sums_too(tmp_path: Path) -> None:
+    inputs = {"a": ["past"], "b": ["new"], "c": ["past + new"]}
+    net = helper.make_graph(
+        [helper.make_node("Neg", [name], [f"{name}_out"]) for name in inputs],
+        "net",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in inputs.items()],
+        [helper.make_tensor_value_info(f"{n}_out", TensorProto.FLOAT, None) for n in inputs],
+    )
+    onnx.save(helper.make_model(net, ir_version=8), tmp_path / "m.onnx")
+    graph = editor.load_model(tmp_path / "m.onnx", {"past": 4, "past + new": 7})
+    editor.partition(graph, "HETERO:CPU").export("onnxruntime", tmp_path)
+    session = json.loads((tmp_path / "m_session.json").read_text())
+    assert session["sizes"] == {"new": 3, "past": 4, "past + new": 7}

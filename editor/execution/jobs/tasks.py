@@ -14,7 +14,8 @@ from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
-from editor.execution.inputs import random_inputs, read_inputs
+from editor.execution.inputs import read_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.learning import run_until_right
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult

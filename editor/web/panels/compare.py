@@ -103,7 +103,8 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
     lines = []
     for row in rows:
         if row.problem:
-            problem = html.Td(row.problem, colSpan=7, className="reason lines")
+            text = row.problem if row.possible else f"Impossible: {row.problem}"
+            problem = html.Td(text, colSpan=7, className="reason lines")
             lines.append(html.Tr([html.Td(html.B(words(row, names))), problem]))
             continue
         f = row.figures

@@ -1,0 +1,130 @@
+"""What the dimensions of a model's inputs stand for, by their names, their places, and the ops that read them."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from editor.graph.graph import Graph
+
+
+class Meaning(StrEnum):
+    """What a dimension stands for; what may follow from others is last."""
+
+    BATCH = "batch"
+    SOURCE = "source"
+    """Of a sequence that an encoder has read"""
+    SEQUENCE = "sequence"
+    SAMPLES = "samples"
+    """Of a sound"""
+    IMAGE = "image"
+    CHANNELS = "channels"
+    UNKNOWN = "unknown"
+    PAST = "past"
+    """What a decoder has seen before"""
+    TOTAL = "total"
+    """The past and what is new"""
+
+
+_NAMES = (
+    (r"past.*\+|total|kv_?len|max_?len", Meaning.TOTAL),
+    (r"past|cache|memory_?len", Meaning.PAST),
+    (r"batch|^b$|^n$|^none$|num_?images|beam", Meaning.BATCH),
+    (r"height|width|^h$|^w$|image_?size|pixels", Meaning.IMAGE),
+    (r"channel|^c$", Meaning.CHANNELS),
+    (r"samples|^audio|^wave?", Meaning.SAMPLES),
+    (r"encoder|source|^src", Meaning.SOURCE),
+    (r"seq|len|tokens?|^t$|^s$|^l$|time|frames", Meaning.SEQUENCE),
+)
+_SOUND = re.compile(r"audio|wav|sound|speech|pcm", re.IGNORECASE)
+_CACHE = re.compile(r"past|cache|kv", re.IGNORECASE)
+_STATE = re.compile(r"state|hidden|cell|^[hc]_?\d*$", re.IGNORECASE)
+_KEEPS_SOUND = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Concat",
+        "Div",
+        "Identity",
+        "Mul",
+        "Pad",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unsqueeze",
+    }
+)
+_READS_SOUND = frozenset({"Conv", "DFT", "STFT"})
+_MOST_OPS = 50
+_UNNAMED = re.compile(r".*\[\d+\]", re.DOTALL)
+
+
+def meanings(graph: Graph) -> dict[str, Meaning]:
+    """Open dimension of the inputs -> what it stands for; the first input that has it counts."""
+    found: dict[str, Meaning] = {}
+    for tensor in graph.inputs.tolist():
+        dims = graph.input_dims.get(graph.tensor_names[tensor], ())
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, str) and dim not in found:
+                found[dim] = _meaning(graph, tensor, dims, axis)
+    return found
+
+
+def _meaning(graph: Graph, tensor: int, dims: tuple[int | str, ...], axis: int) -> Meaning:
+    by_name = _by_name(str(dims[axis]))
+    may_be_sound = by_name in (None, Meaning.SEQUENCE) and 0 < axis == len(dims) - 1
+    if may_be_sound and _is_sound(graph, tensor, dims):
+        return Meaning.SAMPLES
+    return by_name or _by_place(graph, tensor, dims, axis)
+
+
+def _by_name(name: str) -> Meaning | None:
+    if _UNNAMED.fullmatch(name):
+        return None
+    text = name.lower().removesuffix("_size").removesuffix("_dim")
+    return next((what for pattern, what in _NAMES if re.search(pattern, text)), None)
+
+
+def _by_place(graph: Graph, tensor: int, dims: tuple[int | str, ...], axis: int) -> Meaning:
+    """Images have four axes; token ids are whole numbers with two."""
+    rank, name, kind = len(dims), graph.tensor_names[tensor], graph.tensor_types[tensor]
+    if rank == 3 and axis < 2 and _reads(graph, tensor, {"GRU", "LSTM", "RNN"}):
+        return Meaning.BATCH if axis else Meaning.SEQUENCE
+    if axis == 0 or (axis == 1 and rank == 3 and _STATE.search(name)):
+        return Meaning.BATCH
+    if rank > 2 and _CACHE.search(name):
+        return Meaning.PAST if axis == rank - 2 else Meaning.UNKNOWN
+    if rank == 4:
+        channels = 3 if dims[3] in (1, 3, 4) else 1
+        return Meaning.CHANNELS if axis == channels else Meaning.IMAGE
+    is_counted = kind.startswith("int") or "mask" in name or _reads(graph, tensor, {"Cast"})
+    if (rank == 2 and is_counted) or (rank == 3 and (axis == 1 or isinstance(dims[1], int))):
+        return Meaning.SEQUENCE
+    return Meaning.UNKNOWN
+
+
+def _is_sound(graph: Graph, tensor: int, dims: tuple[int | str, ...]) -> bool:
+    """Whether an input is one row of numbers for each item of the batch, which a window moves over."""
+    if "float" not in graph.tensor_types[tensor] or not (
+        len(dims) == 2 or (len(dims) == 3 and dims[1] in (1, 2))
+    ):
+        return False
+    if _SOUND.search(graph.tensor_names[tensor]):
+        return True
+    waiting, seen = [tensor], {tensor}
+    for _ in range(_MOST_OPS):
+        if not waiting:
+            break
+        for op in graph.readers[waiting.pop(0)].tolist():
+            if graph.op_types[op] in _READS_SOUND or graph.op_is_atomic[op]:
+                return True
+            result = int(graph.op_outputs[op][0])
+            if graph.op_types[op] in _KEEPS_SOUND and result not in seen:
+                seen.add(result)
+                waiting.append(result)
+    return False
+
+
+def _reads(graph: Graph, tensor: int, kinds: set[str]) -> bool:
+    return any(graph.op_types[op] in kinds for op in graph.readers[tensor].tolist())
