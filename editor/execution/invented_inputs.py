@@ -30,6 +30,9 @@ _CONFIRM_BYTES = 1 << 28
 """Of all values that are tried; of larger inputs the first are believed."""
 
 
+_SEQUENCE = ", where name[0], name[1] and so on are the values of a sequence"
+
+
 def random_inputs(graph: Graph, seed: int = 0) -> InventedInputs:
     """Seeded values for every graph input, by names, types and readers; where they are guesses, a run has confirmed them.
 
@@ -83,11 +86,16 @@ def _invented(graph: Graph, manner: Manner, seed: int) -> tuple[InventedInputs, 
         if kind.startswith("optional("):
             values[graph.tensor_names[tensor]] = None
             continue
+        if kind.startswith("sequence("):
+            with contextlib.suppress(ValueError):
+                values[graph.tensor_names[tensor]] = inventor.sequence(tensor)
+                sure = False
+                continue
         if numpy_dtype(kind) is None or not is_static((kind, graph.tensor_shapes[tensor])):
             raise ExecutionError(
                 f"{graph.path}: cannot generate a value for input {graph.tensor_names[tensor]!r} "
                 f"({kind or 'unknown type'}, shape {graph.shape_label(tensor)}); "
-                "give inputs with --inputs FILE.npz"
+                f"give inputs with --inputs FILE.npz{_SEQUENCE if 'sequence(' in kind else ''}"
             )
         try:
             values[graph.tensor_names[tensor]], known = inventor.value(tensor)

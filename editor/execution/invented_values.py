@@ -15,7 +15,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from editor.errors import EditorError, ExecutionError
 from editor.graph.fitting_operands import OpShapes, bounds, index_tuples, lengths, sizes
-from editor.graph.graph import Graph, Ints, Shape, cached_per_graph, element_type
+from editor.graph.graph import (
+    Graph,
+    Ints,
+    Shape,
+    cached_per_graph,
+    element_type,
+    shape_of,
+    type_name,
+)
 from editor.graph.model_file import read_model
 from editor.runtimes.base import Value
 
@@ -55,6 +63,8 @@ class Manner:
 MANNERS = (Manner(), Manner(length=0), Manner(length=1), Manner(whole=1), Manner(whole=0))
 """The more usual first."""
 _FEW = 8
+_MOST_ELEMENTS = 1 << 24
+"""Of a value in a sequence."""
 _MASK = re.compile(r"mask")
 _LENGTH = re.compile(
     r"(^|_)(len|lens|lengths?|seq_?lens?|seqlens_k)$|(len|length)s?$|^total_sequence_length$"
@@ -177,6 +187,21 @@ class Inventor:
         else:
             values, sure = self._real_numbers(tensor, name, shape)
         return np.asarray(np.reshape(values, shape)).astype(dtype), sure
+
+    def sequence(self, tensor: int) -> list[Array]:
+        """Two values for an input that is a sequence; its type is in the model file only.
+
+        Raises:
+            ValueError: they would be too large, or are no tensors of numbers.
+        """
+        name = self.graph.tensor_names[tensor]
+        inputs = read_model(self.graph.path).graph.input
+        kind = next(v.type.sequence_type.elem_type for v in inputs if v.name == name)
+        dtype = numpy_dtype(type_name(kind))
+        shape = [d if isinstance(d, int) else 2 for d in shape_of(kind) or ()]
+        if dtype is None or dtype.kind not in "biuf" or prod(shape) > _MOST_ELEMENTS:
+            raise ValueError(name)
+        return [np.abs(4 * self._normal(tuple(shape))).astype(dtype) for _ in range(2)]
 
     def _normal(self, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.rng.standard_normal(shape))

@@ -346,7 +346,7 @@ class Plan:
             plan = plan._successor or plan
             placements = {self.graph.name: plan.placement}
             try:
-                return Benchmark(placements, seconds, mode, requests, threads, given).run()[0]
+                return Benchmark(placements, seconds, mode, requests, threads, inputs).run()[0]
             except SubgraphError as error:
                 if strict:
                     raise

@@ -149,6 +149,7 @@ def test_sequences_and_optionals_go_both_ways(
     np.savez(files["inputs"], **{"seq[]": np.empty(0)})
     assert run(plan, **files) == 0
     assert np.load(files["outputs"])["y"].tolist() == [0, 0]
+    assert run(plan) == 0  # with inputs that are invented
     assert editor.load_plan(plan).run({"seq": [one]})["y"].tolist() == [1, 2, 0, 0]
     for wrong in ({}, {"seq": one}, {"seq[1]": one}):
         np.savez(files["inputs"], **wrong)
