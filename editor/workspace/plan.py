@@ -340,7 +340,6 @@ class Plan:
         from editor.execution.invented_inputs import random_inputs
         from editor.execution.measure.benchmark import Benchmark
 
-        given = random_inputs(self.graph) if inputs is None else inputs
         plan = self
         for _ in range(_MOST_SUCCESSORS):
             plan = plan._successor or plan
@@ -350,6 +349,7 @@ class Plan:
             except SubgraphError as error:
                 if strict:
                     raise
+                given = random_inputs(self.graph) if inputs is None else inputs
                 plan._successor = plan._improved(error, given)
         raise ExecutionError(
             f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
