@@ -165,6 +165,36 @@ def _least(tensor: TensorProto) -> int:
     return bare.ByteSize() if all(tensor.dims) else -1
 
 
+def is_accepted(model: ModelProto) -> bool:
+    """Whether ONNX Runtime makes a session of a model whose weights may be missing.
+
+    Raises:
+        NeedsSandboxError: as ``infer_types``.
+    """
+    if not is_killable():
+        raise NeedsSandboxError
+    asked = ModelProto()
+    asked.CopyFrom(model)
+    del asked.graph.initializer[:]
+    for tensor in model.graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() > _least(tensor):
+            asked.graph.initializer.add().CopyFrom(tensor)
+        elif all(value.name != tensor.name for value in asked.graph.input):
+            kind = element_name(tensor.data_type)
+            asked.graph.input.append(make_value_info(tensor.name, kind, tuple(tensor.dims)))
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    try:
+        onnxruntime.InferenceSession(
+            asked.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
+        return False
+    return True
+
+
 def _asked(model: ModelProto) -> list[Value] | None:
     try:
         answers = _types(model)

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
 
 from editor.errors import ModelError
-from editor.graph.asked_types import infer_types
+from editor.graph.asked_types import infer_types, is_accepted
 from editor.graph.attributes import bodies_of, rename_values, values_in
 from editor.graph.graph import element_name
 from editor.graph.static_values import EXACT_TYPES, StaticValues
@@ -60,14 +60,22 @@ def fix_choices(model: ModelProto, define: Mapping[str, int]) -> None:
 
 
 def take_known_branches(model: ModelProto) -> Branches:
-    """Replaces each If whose condition is known, in place, those in the branches that take its place included."""
+    """Replaces each If whose condition is known, in place, those in the branches that take its place included.
+
+    None is replaced where ONNX Runtime then refuses the model: it is stricter about ops whose shapes it knows, and knows
+    fewer in branches.
+    """
     taken: list[tuple[str, bool]] = []
-    while any(node.op_type == "If" for node in model.graph.node):
-        found = tuple(_known_conditions(model).items())
+    opened = _copy(model)
+    while any(node.op_type == "If" for node in opened.graph.node):
+        found = tuple(_known_conditions(opened).items())
         if not found:
             break
-        take_branches(model, found)
+        take_branches(opened, found)
         taken += found
+    if not taken or (not is_accepted(opened) and is_accepted(model)):
+        return ()
+    model.CopyFrom(opened)
     return tuple(taken)
 
 

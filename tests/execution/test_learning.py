@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import subprocess
 import sys
 from pathlib import Path
@@ -53,8 +54,10 @@ def test_ops_that_fail_together_go_elsewhere_and_the_reason_stays(tmp_path: Path
     path = quantised(tmp_path / "m.onnx")
     plan = editor.partition(path, DEVICES, pins={"r": "CPU"})
     assert plan.affinity["xq"] == plan.affinity["xd"] == "OpenVINO.CPU"
+    encoding = locale.getencoding()
     with pytest.raises(editor.SubgraphError, match="OpenVINO"):
         plan.run(_inputs(), strict=True)
+    assert locale.getencoding() == encoding, "OpenVINO leaves another locale where it fails"
     with pytest.warns(UserWarning, match=r"subgraph 0 fails on OpenVINO.CPU because of xq .* xd"):
         found = plan.run(_inputs())["y"]
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

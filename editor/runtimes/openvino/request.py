@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import locale
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -287,6 +290,20 @@ register_value_type(
 )
 
 
+_compiling = Lock()
+
+
+@contextmanager
+def _same_locale() -> Iterator[None]:
+    """OpenVINO changes the locale of the process while it compiles, and leaves it so where that fails: text would be ASCII."""
+    with _compiling:
+        before = locale.setlocale(locale.LC_ALL)
+        try:
+            yield
+        finally:
+            locale.setlocale(locale.LC_ALL, before)
+
+
 def compile_model(
     submodel: SubModel,
     device: Device,
@@ -320,9 +337,9 @@ def compile_model(
         properties["CACHE_DIR"] = str(folder)
     properties |= {**device.properties, **(extra or {})}
     try:
-        compiled = core().compile_model(
-            read_model(submodel) if model is None else model, device.provider, properties
-        )
+        read = read_model(submodel) if model is None else model
+        with _same_locale():
+            compiled = core().compile_model(read, device.provider, properties)
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
     if folder is not None:
