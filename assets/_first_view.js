@@ -5,17 +5,29 @@
 
   const MARGIN = 24,
     TOP = 56, // below the lists
-    RIGHT = 56, // beside the buttons
+    BUTTONS = 40, // the zoom buttons
     LARGEST = 1.2,
     READABLE = 0.4, // names have 8 pixels here
     CLEAR = 0.67; // and from here on their second line shows: `far` in graph.js
 
+  /* What the cards over the canvas leave free at its sides. */
+  function sides() {
+    /** @param {string} name */
+    const card = (name) => {
+      const element = document.getElementById(name) || document.querySelector(`.preview-${name}`);
+      if (!element || getComputedStyle(element).visibility === "hidden" || window.innerWidth <= 760) return 0;
+      return element.getBoundingClientRect().width + 12;
+    };
+    return { left: MARGIN + card("tools"), right: MARGIN + BUTTONS + card("inspector") };
+  }
+
   /** @type {Window["heteroWhole"]} */
   window.heteroWhole = (box, width, height) => {
-    const wide = width - MARGIN - RIGHT,
+    const { left, right } = sides(),
+      wide = Math.max(width - left - right, 80),
       high = height - TOP - MARGIN,
       zoom = Math.min(wide / (box.x2 - box.x1), high / (box.y2 - box.y1), LARGEST);
-    return { zoom, x: MARGIN + wide / 2 - ((box.x1 + box.x2) / 2) * zoom, y: TOP + high / 2 - ((box.y1 + box.y2) / 2) * zoom };
+    return { zoom, x: left + wide / 2 - ((box.x1 + box.x2) / 2) * zoom, y: TOP + high / 2 - ((box.y1 + box.y2) / 2) * zoom };
   };
 
   /** @type {Window["heteroIsFar"]} */
@@ -25,10 +37,12 @@
   window.heteroFirstView = (box, width, height, first, focus) => {
     const whole = window.heteroWhole(box, width, height);
     if (whole.zoom >= READABLE) return whole;
-    const part = Math.min(box.x2 - box.x1 + 80, Math.max(width / 0.85, 400));
-    const larger = Math.min(0.75, Math.max(CLEAR, width / part));
-    const ends = [MARGIN - box.x1 * larger, width - RIGHT - box.x2 * larger]; // beyond these there is nothing to see
-    const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), width / 2 - (focus ? focus.x : first) * larger));
+    const { left, right } = sides(),
+      wide = Math.max(width - left - right, 80);
+    const part = Math.min(box.x2 - box.x1 + 80, Math.max(wide / 0.85, 400));
+    const larger = Math.min(0.75, Math.max(CLEAR, wide / part));
+    const ends = [left - box.x1 * larger, width - right - box.x2 * larger]; // beyond these there is nothing to see
+    const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), left + wide / 2 - (focus ? focus.x : first) * larger));
     const top = TOP - box.y1 * larger,
       bottom = height - MARGIN - box.y2 * larger;
     const y = focus ? Math.min(top, Math.max(bottom, height / 2 - focus.y * larger)) : top;

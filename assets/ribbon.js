@@ -160,7 +160,7 @@
     const link = document.createElement("button");
     link.className = "link";
     link.textContent = "why";
-    link.addEventListener("click", () => editor.set("tabs", { value: "fallbacks" }));
+    link.addEventListener("click", () => editor.one("#tabs-tab-fallbacks").click());
     return link;
   }
 

@@ -56,9 +56,8 @@
       editor.set("run", { data: { run, done, samples } });
     }
     if (!done) return;
-    const failed = event.kind === "benchmark" && !event.share; // a run that fails may teach what devices cannot do
-    if (begun && (failed || event.kind !== "benchmark"))
-      editor.edit({ do: "show" }); // costs are measured now, and with them all figures
+    if (begun)
+      editor.edit({ do: "show" }); // figures are measured now, and a run that fails may teach what devices cannot do
     else editor.ask("ribbon").then(editor.showRibbon, editor.complain);
   }
 

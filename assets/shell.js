@@ -24,6 +24,7 @@
     const element = editor.one("#editor"),
       sizes = remembered();
     NAMES.forEach((name) => {
+      element.classList.toggle(`no-${name}`, sizes.hidden?.[name] ?? name === "dock");
       if (sizes[name]) element.style.setProperty(`--${name}`, `${clamped(name, sizes[name])}px`);
     });
   }
@@ -105,10 +106,33 @@
     resize(name, sizeOf(name) + grows[name](dx, dy));
   });
 
+  /**
+   * @param {PanelName} name
+   * @param {boolean} hidden
+   */
+  function hide(name, hidden) {
+    editor.one("#editor").classList.toggle(`no-${name}`, hidden);
+    const sizes = remembered();
+    localStorage.setItem(KEY, JSON.stringify({ ...sizes, hidden: { ...sizes.hidden, [name]: hidden } }));
+    editor.legend();
+  }
+
+  /* A tab opens the tables. */
+  document.addEventListener(
+    "click",
+    (event) => {
+      const tab = editor.targetOf(event).closest?.("#dock [role=tab]");
+      if (!tab) return;
+      hide("dock", false);
+      remember({ tab: tab.id });
+    },
+    true,
+  );
+
   /** @type {Hetero["togglePanel"]} */
   function togglePanel(name) {
-    const hidden = editor.one("#editor").classList.toggle(`no-${name}`);
-    editor.legend();
+    const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
+    hide(name, hidden);
     editor.say(
       `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
     );
@@ -132,6 +156,7 @@
   /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
+    if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
     if (page.detail === undefined) {
       // the first elements are still on their way
       if (was.detail || was.view) setTimeout(recall, 40);

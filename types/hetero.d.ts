@@ -451,6 +451,7 @@ interface Remembered {
   detail?: Messages.DetailShown;
   view?: Place;
   colour?: string;
+  tab?: string;
 }
 
 interface Window {

@@ -6,6 +6,7 @@ assignment) are one unit with a choice of compilers, and a compiler pays off on 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -145,6 +146,20 @@ class Placement:
     constraints: Constraints
     assignment: Assignment
     division: Division
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what runs: model, sizes, devices, the device of each op and the subgraphs; decisions have no part in it."""
+        said = (
+            self.graph.sha256,
+            sorted(self.graph.define.items()),
+            [dict(d.entry) for d in self.devices],
+        )
+        digest = hashlib.sha256(repr(said).encode())
+        placed = self.division.subgraph_of_op >= 0
+        digest.update(np.where(placed, self.device_of_op, -1).astype("<i8").tobytes())
+        digest.update(self.division.subgraph_of_op.astype("<i8").tobytes())
+        return digest.hexdigest()
 
     @property
     def device_of_op(self) -> Ints:

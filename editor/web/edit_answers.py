@@ -23,6 +23,7 @@ from editor.web.panels.devices import outcome
 from editor.web.panels.notice import notice, refusal_notice
 from editor.web.panels.parts import problem
 from editor.web.panels.status import status
+from editor.web.panels.verdict import verdict
 from editor.web.view import figures_of, view_of
 from editor.workspace.document import Document, Refusal
 from editor.workspace.folders import Author, acting_as
@@ -72,6 +73,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
         )
         panels: dict[str, m.Component | None] = {
             "status": _component(status(document, before.figures)),
+            "verdict": _component(verdict(document)),
             "outcome": _component(outcome(document)),
             "notice": _component(said[1]),
         }

@@ -112,7 +112,7 @@ def _end_text(
     first = result[0]
     try:
         if not benchmark.kept:
-            document.keep_run(first, benchmark.layout)
+            document.keep_run(first, benchmark.layout, benchmark.plan.placement)
             benchmark.kept = True
     except WorkspaceError as error:
         benchmark.problem = f"This result is not in the list of benchmarks. {error}"

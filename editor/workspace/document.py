@@ -15,7 +15,7 @@ from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
@@ -441,12 +441,14 @@ class Document:
         now = self._tree.current
         return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
 
-    def keep_run(self, result: BenchmarkResult, layout: str) -> None:
-        """Stores a benchmark of the document."""
+    def keep_run(self, result: BenchmarkResult, layout: str, plan: Placement) -> None:
+        """Stores a benchmark of the document; ``plan`` is what was measured."""
         self.store.keep_run(
             self.id,
             {
                 "layout": layout,
+                "plan": plan.fingerprint,
+                "unsplit": _best_unsplit(result),
                 "median": result.total.median,
                 "p99": result.total.p99,
                 "throughput": result.throughput,
@@ -468,6 +470,11 @@ class Document:
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
+
+    def last_run(self) -> Run | None:
+        """The newest benchmark of exactly the present plan."""
+        now = self.placement.fingerprint
+        return next((run for run in self.runs() if run.figures.get("plan") == now), None)
 
     def layouts(
         self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool
@@ -555,3 +562,21 @@ class Document:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops):,} ops"
+
+
+def _best_unsplit(result: BenchmarkResult) -> dict[str, Any] | None:
+    """The fastest way not to split, and how the plan compares with it."""
+    many = result.mode == "throughput"
+    measured = [b for b in result.baselines if (b.throughput if many else b.time)]
+    if not measured:
+        return None
+    best = (
+        max(measured, key=lambda b: b.throughput or 0.0)
+        if many
+        else min(measured, key=lambda b: b.time.median if b.time else 0.0)
+    )
+    return {
+        "device": best.device,
+        "figure": best.throughput if many else best.time.median if best.time else None,
+        "words": compared(result, best, result.mode),
+    }

@@ -111,6 +111,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     expect(page.locator("#outcome")).to_contain_text("estimate")
     assert figure(page, "pins") == 6
     page.keyboard.press("Escape")
+    page.click("#more summary")
     page.select_option("#grouping", label="Connected (OpenVINO)")
     expect(page.locator("#undo")).to_be_enabled()
     until(page, "document.querySelector('#grouping').value === 'connected'")

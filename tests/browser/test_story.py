@@ -74,6 +74,7 @@ def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
 
 def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
     page = fresh
+    page.click("role=tab[name=Fallbacks]")
     page.locator("#fallbacks-table tbody tr").filter(has_text="Gemm").get_by_role(
         "button", name="Rule"
     ).click()

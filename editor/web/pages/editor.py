@@ -29,6 +29,7 @@ from editor.web.panels.parts import icon_button, scheme_toggle
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
+from editor.web.panels.verdict import verdict
 from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
@@ -57,7 +58,17 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
             html.Div(id="connection", hidden=True, role="alert"),
             _header(document),
             tools_panel(document),
-            html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
+            html.Div(
+                [
+                    html.Section(
+                        static_html(verdict(document)),
+                        id="verdict",
+                        **{"aria-live": "polite", "aria-label": "What the plan takes"},
+                    ),
+                    html.Section(_ribbon(), id="ribbon", **{"aria-label": "The run in order"}),
+                ],
+                id="ribbon-box",
+            ),
             html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
             html.Div(
                 static_html(_panes()),
@@ -105,6 +116,7 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
             ),
         ],
         id="editor",
+        className="no-dock",
     )
 
 
@@ -491,7 +503,29 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         for name in panels
     ]
     return html.Section(
-        controls.Tabs(list(panels.values()), id="tabs", value="fallbacks", tabs=tabs),
+        [
+            controls.Tabs(list(panels.values()), id="tabs", value="fallbacks", tabs=tabs),
+            static_html(
+                html.Div(
+                    [
+                        html.Button(
+                            label,
+                            className="mini",
+                            title=f"Show or hide the {what} ({key})",
+                            **{"data-command": f"toggle-{name}"},
+                        )
+                        for name, label, what, key in (
+                            ("tools", "Tools", "tools", "Shift+T"),
+                            ("inspector", "Inspector", "inspector", "Shift+I"),
+                            ("dock", "Tables", "tables", "Shift+B"),
+                        )
+                    ],
+                    className="panel-toggles",
+                    role="group",
+                    **{"aria-label": "Panels to show"},
+                )
+            ),
+        ],
         id="dock",
         **{"aria-label": "Tables and benchmark"},
     )

@@ -34,31 +34,9 @@ def tools_panel(document: Document) -> html.Aside:
     """The left column."""
     return html.Aside(
         [
-            static_html(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
+            static_html(_tool("select", "cursor", "Select and move", "V")),
             html.Div(static_html(device_list(document)), id="devices"),
-            static_html(
-                _tool("unpin", "eraser", "Unpin", "U"),
-                html.P(
-                    "Choose a device, then click an op or shift-drag a box around several.",
-                    className="hint",
-                ),
-                heading("Region"),
-                _region_tool("region", "region", "Connected, same colour", "R"),
-                _region_tool("between", "between", "Everything between two ops", "B"),
-                html.Div(
-                    [
-                        html.Button(
-                            label,
-                            className="tool small",
-                            title=f"{title} ({key.upper()})",
-                            **{"data-grow": how},
-                        )
-                        for how, label, title, key in GROW
-                    ],
-                    className="growths",
-                ),
-                heading("Automatic mode"),
-            ),
+            static_html(_tool("unpin", "eraser", "Unpin", "U")),
             controls.Select(
                 id="policy",
                 value=policy_value(document.placement.settings),
@@ -67,28 +45,35 @@ def tools_panel(document: Document) -> html.Aside:
                 title=FIELDS["Policy"],
             ),
             controls.Select(
-                id="grouping",
-                value=document.placement.settings.subgraphs,
-                data=_items({name: rule.label for name, rule in SUBGRAPH_RULES.items()}),
-                label="Subgraphs",
-                title=FIELDS["Subgraphs"],
-            ),
-            controls.Select(
                 id="costs",
                 value=costs_value(document),
                 data=_items(OPTIONS["costs"].values),
                 label="Costs",
                 title=FIELDS["Costs"],
             ),
-            controls.Select(
-                id="codegen",
-                value=codegen_value(document.placement.settings),
-                data=_items(OPTIONS["codegen"].values),
-                label="Codegen",
-                title=FIELDS["Codegen"],
-                hidden=not _has_codegens(document),
-            ),
             html.Div(static_html(outcome(document)), id="outcome"),
+            html.Details(
+                [
+                    html.Summary("More"),
+                    controls.Select(
+                        id="grouping",
+                        value=document.placement.settings.subgraphs,
+                        data=_items({name: rule.label for name, rule in SUBGRAPH_RULES.items()}),
+                        label="Subgraphs",
+                        title=FIELDS["Subgraphs"],
+                    ),
+                    controls.Select(
+                        id="codegen",
+                        value=codegen_value(document.placement.settings),
+                        data=_items(OPTIONS["codegen"].values),
+                        label="Codegen",
+                        title=FIELDS["Codegen"],
+                        hidden=not _has_codegens(document),
+                    ),
+                    static_html(*_regions()),
+                ],
+                id="more",
+            ),
             static_html(heading("Pins")),
             html.Div(static_html(pins_summary(document)), id="pins"),
             static_html(heading("History")),
@@ -98,6 +83,27 @@ def tools_panel(document: Document) -> html.Aside:
         className="panel",
         **{"aria-label": "Painting tools"},
     )
+
+
+def _regions() -> list[Any]:
+    """Ways to select more; the menu of a right click and keys have them too."""
+    return [
+        heading("Region"),
+        _region_tool("region", "region", "Connected, same colour", "R"),
+        _region_tool("between", "between", "Everything between two ops", "B"),
+        html.Div(
+            [
+                html.Button(
+                    label,
+                    className="tool small",
+                    title=f"{title} ({key.upper()})",
+                    **{"data-grow": how},
+                )
+                for how, label, title, key in GROW
+            ],
+            className="growths",
+        ),
+    ]
 
 
 GROW = [

@@ -1,0 +1,77 @@
+"""The graph has the window: no card lies on what Fit shows. The figure of a plan is the one that was measured."""
+
+from __future__ import annotations
+
+from pages import act, figure, ready, until
+from playwright.sync_api import Page, expect
+
+COVERED = """() => {
+    const cy = hetero.page.cy, at = document.querySelector("#graph").getBoundingClientRect();
+    const cards = ["#tools", "#inspector", ".zoom", ".colour-by"].map((each) =>
+        document.querySelector(each).getBoundingClientRect());
+    return cy.nodes().filter((node) => {
+        const box = node.renderedBoundingBox({ includeLabels: false });
+        return cards.some((card) => box.x1 + at.left < card.right && box.x2 + at.left > card.left
+            && box.y1 + at.top < card.bottom && box.y2 + at.top > card.top);
+    }).length;
+}"""
+
+
+def _share(page: Page) -> float:
+    height = page.evaluate(
+        "['#ribbon-box', '#canvas'].reduce((sum, each) => sum + document.querySelector(each).clientHeight, 0)"
+    )
+    return float(height) / page.viewport_size["height"]  # type: ignore[index]
+
+
+def test_the_picture_has_four_fifths_of_a_laptop_and_no_card_lies_on_it(fresh: Page) -> None:
+    page = fresh
+    for width, height in ((1280, 720), (1440, 900)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert _share(page) >= 0.8
+        act(page, "hetero.fit()")
+        until(page, f"({COVERED})() === 0")
+        assert page.evaluate(
+            "document.querySelector('#canvas').clientWidth === window.innerWidth"
+        ), "edge to edge"
+
+
+def test_the_tables_open_with_a_tab_and_panels_stay_as_they_were_left(fresh: Page) -> None:
+    page = fresh
+    expect(page.locator("#fallbacks")).not_to_be_visible()
+    page.click("role=tab[name=Memory]")
+    expect(page.locator("#memory")).to_be_visible()
+    assert _share(page) < 0.8
+    page.get_by_role("button", name="Inspector", exact=True).click()
+    expect(page.locator("#inspector")).not_to_be_visible()
+    page.reload()
+    ready(page)
+    expect(page.locator("#memory")).to_be_visible()
+    expect(page.locator("#inspector")).not_to_be_visible()
+    page.get_by_role("button", name="Tables", exact=True).click()
+    expect(page.locator("#memory")).not_to_be_visible()
+    expect(page.get_by_role("tab", name="Memory")).to_be_visible()
+
+
+def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh: Page) -> None:
+    page, verdict = fresh, fresh.locator("#verdict")
+    expect(verdict).to_contain_text("estimate")
+    expect(verdict).to_contain_text("not measured")
+    page.click("role=tab[name=Benchmark]")
+    page.fill("#bench-seconds", "0.3")
+    page.click("#bench-start")
+    expect(verdict).to_contain_text("measurement", timeout=90_000)
+    expect(verdict).to_contain_text("not splitting")
+    measured = verdict.locator("b").inner_text()
+    pins = figure(page, "pins")
+    act(
+        page,
+        "hetero.edit({ do: 'paint', ops: [...hetero.page.index.keys()].slice(0, 3), device: 1 })",
+    )
+    until(page, f"Number(document.querySelector('[data-figure=pins]').dataset.value) > {pins}")
+    expect(verdict).to_contain_text("not measured")
+    page.click("#undo")
+    expect(verdict.locator("b")).to_have_text(measured)
+    page.reload()
+    ready(page)
+    expect(verdict.locator("b")).to_have_text(measured)
