@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from conftest import EXAMPLES, write_dag
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper
 
 import editor
 from editor.graph.graph import Graph
@@ -159,3 +166,69 @@ def test_selections_expand_to_related_ops(whisper: Graph) -> None:
     assert len(expand_selection(placement, [softmax], "alike")) > 1
     with pytest.raises(editor.PinError, match="unknown mode"):
         expand_selection(placement, [softmax], "sideways")
+
+
+def _cycle(graph: Graph) -> str:
+    """The first block in which the blocks and ops form a cycle when each is drawn as one node; "" where none does."""
+    scopes = scopes_of(graph)
+    producers, consumers, _ = graph.edges
+    for scope in scopes.scopes:
+        inside, unit = set(scope.ops), {}
+        for op in scope.ops:
+            around = scopes.ancestors(scopes.of_op[op])
+            at = around.index(scope.number) if scope.number in around else len(around)
+            unit[op] = (around[at - 1], -1) if at else (-1, op)
+        after: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for p, c in zip(producers.tolist(), consumers.tolist(), strict=True):
+            if p in inside and c in inside and unit[p] != unit[c]:
+                after.setdefault(unit[p], set()).add(unit[c])
+        try:
+            list(TopologicalSorter(after).static_order())
+        except CycleError:
+            return scope.label
+    return ""
+
+
+def test_a_block_of_ops_before_and_after_others_is_split(tmp_path: Path) -> None:
+    """As in YOLOS: each layer reads an Add, and all Adds are called alike."""
+    nodes, before = [], "x"
+    for layer in range(4):
+        names = [f"l{layer}_{i}" for i in range(6)]
+        nodes.append(
+            helper.make_node("Add", [before, "x"], [names[0]], f"/interpolation/Add_{layer}")
+        )
+        for i in range(1, 6):
+            nodes.append(
+                helper.make_node("Relu", [names[i - 1]], [names[i]], f"/layer.{layer}/Relu_{i}")
+            )
+        before = names[-1]
+    values = [helper.make_tensor_value_info(n, 1, [2]) for n in ("x", before)]
+    model = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    graph = editor.load_model(tmp_path / "m.onnx")
+    assert _cycle(graph) == ""
+    layers = [s for s in scopes_of(graph).scopes if s.path and s.path[0].startswith("layer.")]
+    assert [len(s.ops) for s in layers] == [5, 5, 5, 5], "it is the other block that is split"
+
+
+@given(st.data())
+def test_blocks_are_never_in_a_cycle(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 25))
+    nodes = []
+    for i in range(count):
+        reads = (
+            data.draw(st.lists(st.integers(0, max(i - 1, 0)), min_size=1, max_size=2)) if i else []
+        )
+        path = data.draw(st.lists(st.sampled_from("abc"), max_size=3))
+        inputs = [f"t{r}" for r in reads] or ["x"]
+        kind = "Add" if len(inputs) == 2 else "Relu"
+        nodes.append(helper.make_node(kind, inputs, [f"t{i}"], "/".join([*path, f"op{i}"])))
+    values = [helper.make_tensor_value_info(n, 1, [2]) for n in ("x", f"t{count - 1}")]
+    model = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8)
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, Path(folder) / "m.onnx")
+        assert _cycle(editor.load_model(Path(folder) / "m.onnx")) == ""
+
+
+def test_the_picture_of_the_decoder_is_acyclic(whisper: Graph) -> None:
+    assert _cycle(whisper) == ""

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from editor.graph.graph import Graph, cached_per_graph
+from editor.graph.scopes.cycles import without_cycles
 from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
 
 _MIN_MEMBERS, _MIN_MEMBER_OPS = 3, 4
@@ -319,6 +320,7 @@ def scopes_of(graph: Graph) -> Scopes:
     """The blocks of a model."""
     placed = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
     paths = bundled(graph, placed, paths_of(graph, placed))
+    paths = without_cycles(graph, placed, paths, (_SHARED, _FIRST, _LAST))
     tree = _Tree()
     tree.add((), -1, [(op, paths[op][:_MAX_DEPTH]) for op in placed])
     _set_identical(graph, tree.scopes)

@@ -87,7 +87,7 @@ def plan(document: Document) -> list[Any]:
     ]
     return [
         heading("Plan"),
-        html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
+        html.H3(["Time per device ", basis_badge(basis)], className="part"),
         html.Ul(devices, className="shares"),
         html.P(beside, className="hint") if beside else None,
         html.H3("Largest transfers", className="part"),
