@@ -25,7 +25,8 @@ MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
 MAX_OPSET = 1000
 """Versions above it do not exist; OpenVINO would look through all of them."""
-_KEEP_TENSOR_BYTES = 8192
+KEPT_TENSOR_BYTES = 8192
+"""Tensors up to this size keep their data when weights are dropped."""
 _ALWAYS_ALLOWED_RANK = 8
 
 _LOOKS_LIKE = (
@@ -208,11 +209,11 @@ def file_sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def drop_weights(model: ModelProto) -> None:
-    """Removes the data of large tensors in place; shape inference needs the small ones."""
-    for graph in _graphs(model.graph):
+def drop_weights(model: ModelProto, bodies: bool = True) -> None:
+    """Removes the data of large tensors in place, also in bodies; shape inference needs the small ones."""
+    for graph in _graphs(model.graph) if bodies else [model.graph]:
         for tensor in graph.initializer:
-            if tensor.ByteSize() > _KEEP_TENSOR_BYTES:
+            if tensor.ByteSize() > KEPT_TENSOR_BYTES:
                 for field in (
                     "raw_data",
                     "float_data",
