@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnx import (
     helper,
 )
 
+from editor.errors import ModelError
 from editor.graph.attributes import bodies_of, captured_names
 from editor.graph.external_data import is_external, load_tensor
 from editor.graph.graph import Bools, Graph, byte_size, element_name, element_type
@@ -293,7 +295,8 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
             dims, ones = _ones(name, tensor.data_type, tensor.dims)
             return [helper.make_node("Constant", [], [dims.name], value=dims), ones]
         if is_external(tensor):
-            load_tensor(tensor, graph.folder)
+            with suppress(ModelError):  # a model may be planned without its weights
+                load_tensor(tensor, graph.folder)
         return []
 
     def fill(owner: GraphProto | FunctionProto) -> None:
@@ -310,8 +313,10 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
             value = next(
                 (a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None
             )
-            is_weight = node.op_type == "Constant" and value is not None and is_large(value)
-            nodes += (is_weight and nodes_for(node.output[0], value)) or [node]
+            made = []
+            if node.op_type == "Constant" and node.output and value is not None and is_large(value):
+                made = nodes_for(node.output[0], value)
+            nodes += made or [node]
             for body in bodies_of(node):
                 fill(body)
         del owner.node[:]
