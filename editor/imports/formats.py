@@ -84,11 +84,11 @@ FORMATS: dict[str, ImportFormat] = {
         sniff=f"{_IN}profile_files:is_timing_table",
         times=True,
     ),
-    "numbers": ImportFormat(
+    "asked table": ImportFormat(
         "a table of op and microseconds",
         _TABLES,
         f"{_IN}profile_files:read_table",
-        sniff=f"{_IN}profile_files:has_numbers",
+        sniff=f"{_IN}profile_files:has_times",
         times=True,
         asked=True,
     ),

@@ -12,11 +12,12 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import editor
+from editor.exports.formats import ExportForm
 from editor.graph.external_data import all_tensors, entry_of, is_external
 
 SIZE = 64
 _DEVICES = [{"name": "A", "backendName": "CPU"}, {"name": "OV", "backendName": "openvino"}]
-_LOADED = ("onnx", "onnxruntime", "openvino", "tvm", "split")
+_LOADED: tuple[ExportForm, ...] = ("onnx", "onnxruntime", "openvino", "tvm", "split")
 
 
 def value(name: str) -> onnx.ValueInfoProto:
@@ -57,7 +58,7 @@ def in_branches() -> ModelProto:
         node("Greater", ["s", "zero"], ["c"]),
         node("If", ["c"], ["i"], then_branch=then_branch, else_branch=else_branch),
         node("Abs", ["i"], ["y"]),
-        weights=(numpy_helper.from_array(np.float32(0), "zero"),),
+        weights=(numpy_helper.from_array(np.array(0, np.float32), "zero"),),
     )
 
 
@@ -154,3 +155,14 @@ def test_every_export_takes_what_only_the_checker_refuses(
         for copy in plan.export(form, tmp_path / form):
             if copy.suffix == ".onnx" and form != "split":
                 np.testing.assert_array_equal(results_of(copy, x), np.maximum(-x, 0))
+
+
+@pytest.mark.parametrize("name", ["block/" * 60, 'a "b" & c &amp; d\\e <f>', "…" * 200])
+def test_names_of_any_length_come_back_from_dot(tmp_path: Path, name: str) -> None:
+    node = helper.make_node
+    model = model_of(node("Neg", ["x"], [f"{name}1"]), node("Abs", [f"{name}1"], ["y"]))
+    onnx.save(model, tmp_path / "m.onnx")
+    plan = editor.partition(tmp_path / "m.onnx", _DEVICES, pins={f"{name}1": "OV", "y": "A"})
+    dump = next(p for p in plan.export("dot", tmp_path) if "affinity" in p.name)
+    imported, report = editor.partition(tmp_path / "m.onnx", _DEVICES).import_affinities(dump)
+    assert imported.affinity == plan.affinity and not report.problems
