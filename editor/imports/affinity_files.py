@@ -303,7 +303,7 @@ def read_csv(path: Path, text: str) -> ImportedAffinities:
     if not rows:
         raise PlanError(f"{path}: the file is empty")
     header = [cell.strip().lower() for cell in rows[0]]
-    named = DEVICE_COLUMNS <= set(header)
+    named = set(header) >= DEVICE_COLUMNS
     op, device = (header.index("op"), header.index("device")) if named else (0, 1)
     body = rows[1:] if named else rows
     affinities: dict[str, str] = {}

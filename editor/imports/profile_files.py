@@ -70,7 +70,7 @@ def is_timing_table(path: Path, text: str) -> bool:
     """
     header, second = _looked_at(path, text)
     labels = all(cell.isdigit() and len(cell) <= _LABEL_DIGITS for cell in second)
-    return not DEVICE_COLUMNS <= set(header) and not labels and has_times(path, text)
+    return not set(header) >= DEVICE_COLUMNS and not labels and has_times(path, text)
 
 
 def has_times(path: Path, text: str) -> bool:
