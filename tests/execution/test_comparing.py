@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ node = helper.make_node
 def graph_of(
     path: Path,
     nodes: Sequence[NodeProto],
-    outputs: dict[str, int],
+    outputs: Mapping[str, int],
     weights: Sequence[TensorProto] = (),
 ) -> Graph:
     made = helper.make_graph(
