@@ -22,6 +22,7 @@ from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
 from editor.imports.formats import words
+from editor.imports.matching import Layer
 from editor.imports.profile_files import DEVICE_COLUMNS, delimiter_of
 from editor.imports.registry import read
 from editor.placement.constraints import allowed_by_lists
@@ -166,6 +167,8 @@ class ImportedAffinities:
     """Path of the model of the entries, where the file states one."""
     helpers: frozenset[str] = field(default_factory=frozenset)
     """Names of ops that only the other tool has; they need no match."""
+    layers: tuple[Layer, ...] = ()
+    """Layers with the provider of each, of which ops follow for a given model; see ``placements.of_layers``."""
     table: tuple[Mapping[str, Any], ...] = ()
     """Entries of a device table, which determines affinities for a given model; see ``first_come``."""
 
