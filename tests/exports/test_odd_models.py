@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,3 +167,24 @@ def test_names_of_any_length_come_back_from_dot(tmp_path: Path, name: str) -> No
     dump = next(p for p in plan.export("dot", tmp_path) if "affinity" in p.name)
     imported, report = editor.partition(tmp_path / "m.onnx", _DEVICES).import_affinities(dump)
     assert imported.affinity == plan.affinity and not report.problems
+
+
+def test_an_export_says_that_openvino_cannot_read_the_model(tmp_path: Path) -> None:
+    node = helper.make_node
+    model = model_of(
+        node("Neg", ["x"], ["b"]), node("Binarizer", ["b"], ["y"], domain="ai.onnx.ml")
+    )
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    onnx.save(model, tmp_path / "m.onnx")
+    plan = editor.partition(tmp_path / "m.onnx", _DEVICES, pins={"b": "OV", "y": "A"})
+    cause = (
+        "the script cannot load this model: OpenVINO: no conversion rule for ai.onnx.ml.Binarizer"
+    )
+    with pytest.warns(UserWarning, match=cause):
+        plan.export("openvino", tmp_path / "out")
+    sidecar = json.loads((tmp_path / "out" / "m.affinities.json").read_text())
+    assert sidecar["problem"].startswith(cause)
+    imported, _ = editor.partition(tmp_path / "m.onnx", _DEVICES).import_affinities(
+        tmp_path / "out" / "m.affinities.json"
+    )
+    assert imported.affinity == plan.affinity
