@@ -736,6 +736,7 @@ def seconds_of(value: Any, unit: float, where: str) -> float:
         PlanError: it is not a number of 0 or more.
     """
     try:
+        value = with_point(value) if isinstance(value, str) else value
         number = float(value) * unit if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
@@ -749,6 +750,11 @@ def check_layers(path: Path, count: int) -> None:
     if not count:
         raise PlanError(f"{path}: no layer with a time in this file")
     limits.check_count(str(path), "ops", count, "layers")
+
+
+def with_point(cell: str) -> str:
+    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
+    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
 
 
 def quiet_runs(layers: Sequence[Sequence[Layer]], totals: Sequence[float]) -> list[int]:

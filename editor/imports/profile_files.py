@@ -11,7 +11,14 @@ from typing import Any
 
 from editor.errors import PlanError
 from editor.imports.formats import words
-from editor.imports.matching import Layer, LayerTimes, check_layers, layer_name, seconds_of
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    check_layers,
+    layer_name,
+    seconds_of,
+    with_point,
+)
 from editor.imports.registry import read
 from editor.kinds import Kind
 from editor.text import from_spreadsheet_cell, shortened
@@ -76,7 +83,7 @@ def is_timing_table(path: Path, text: str) -> bool:
 def has_times(path: Path, text: str) -> bool:
     """Whether the header of a table names times, or its second column has numbers only."""
     header, second = _looked_at(path, text)
-    numbers = bool(second) and all(_is_number(_with_point(cell)) for cell in second)
+    numbers = bool(second) and all(_is_number(with_point(cell)) for cell in second)
     return numbers or bool(set(header) & set(_TIMES))
 
 
@@ -110,8 +117,12 @@ def read_table(path: Path, text: str) -> LayerTimes:
         where = f"{path}: line {number}"
         if len(row) <= max(name, time):
             raise PlanError(f"{where}: an op and its microseconds are needed")
+        if len(row) > (len(header) if column is not None else 2) and row[-1].strip().isdigit():
+            raise PlanError(
+                f"{where}: it has more cells than columns; where numbers have a decimal comma, put `;` between the cells"
+            )
         key = layer_name(row[name], where)
-        times[key] = times.get(key, 0.0) + seconds_of(_with_point(row[time].strip()), unit, where)
+        times[key] = times.get(key, 0.0) + seconds_of(row[time].strip(), unit, where)
         rows_of[key] += 1
     check_layers(path, len(times))
     several = [
@@ -178,11 +189,6 @@ def delimiter_of(path: Path, first: str) -> str:
     return next(
         (mark for mark in ",;\t" if len(next(csv.reader([first], delimiter=mark), ())) > 1), ","
     )
-
-
-def _with_point(cell: str) -> str:
-    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
-    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
 
 
 def _is_number(text: str) -> bool:

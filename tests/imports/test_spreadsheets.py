@@ -119,3 +119,19 @@ def test_measured_times_beside_devices_are_a_profile_where_a_device_is_named(
     path.write_text("op,device,microseconds\nt0,CPU,5\nt1,CPU,6\nt2,CPU,7\n")
     assert plan.import_affinities(path)[0].pins == dict.fromkeys(("t0", "t1", "t2"), "CPU")
     assert plan.import_profile(path, "CPU")[1].share == 1
+
+
+def test_counters_with_decimal_commas(plan: Plan, tmp_path: Path) -> None:
+    header = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+    row = "{0};EXECUTED;Relu;jit;{1};{1}\n"
+    path = tmp_path / "counters.csv"
+    path.write_text(header + "".join(row.format(f"t{i}", "0,120") for i in range(3)))
+    report = plan.import_profile(path, "CPU")[1]
+    assert report.total == pytest.approx(3 * 120e-6) and report.share == 1
+
+
+@pytest.mark.parametrize("text", ["op,microseconds\nt0,12,5\n", "t0,12,5\nt1,13,5\n"])
+def test_a_decimal_comma_between_commas_is_refused(plan: Plan, tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(editor.PlanError, match="put `;` between the cells"):
+        plan.import_profile(tmp_path / "t.csv", "CPU")
