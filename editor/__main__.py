@@ -346,6 +346,11 @@ def _add_report_commands(commands: Any) -> None:
         "or the one that the file's name has in it",
     )
     bring.add_argument(
+        "--pins",
+        action="store_true",
+        help="of a profile of ONNX Runtime, take where each op ran as pins, and not the times",
+    )
+    bring.add_argument(
         "--machine",
         default="",
         metavar="NAME",

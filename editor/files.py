@@ -58,6 +58,16 @@ MAX_TEXT_BYTES = 64 << 20
 """Of a plan, a file of rules or affinities, or a sidecar."""
 
 
+def meant(path: str | Path) -> str:
+    """Which file was probably meant: one whose name has other case, or one behind the backslashes of a path of Windows."""
+    slashed = Path(str(path).replace("\\", "/"))
+    try:
+        beside = [f for f in slashed.parent.iterdir() if f.name.lower() == slashed.name.lower()]
+    except OSError:
+        return ""
+    return f"; there is {beside[0]}" if beside else ""
+
+
 def read_text(path: str | Path, error: type[EditorError], max_bytes: int = MAX_TEXT_BYTES) -> str:
     """The text of a file from a stranger: a regular one, of a limited size, in UTF-8.
 
@@ -76,7 +86,7 @@ def read_text(path: str | Path, error: type[EditorError], max_bytes: int = MAX_T
             encoding="utf-8-sig"
         )  # spreadsheets put a mark of the byte order first
     except FileNotFoundError:
-        raise error(f"{shown}: no such file") from None
+        raise error(f"{shown}: no such file{meant(path)}") from None
     except UnicodeDecodeError as cause:
         raise error(f"{shown}: cannot be read (it is not text in UTF-8)") from cause
     except (OSError, ValueError) as cause:  # a path that is too long, or has NUL

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import editor
 from editor.errors import EditorError, ExportError
 from editor.exports.formats import FORMATS
-from editor.files import copy_atomic, inside, write_atomic
+from editor.files import copy_atomic, inside, read_text, write_atomic
 
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
 
@@ -199,3 +199,11 @@ def test_a_name_inside_a_folder_never_leads_out(name: str) -> None:
     except EditorError:
         return
     assert found.resolve().is_relative_to(folder)
+
+
+def test_a_missing_file_whose_name_has_other_case_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Plan.json").write_text("{}")
+    with pytest.raises(EditorError, match=r"no such file; there is .*Plan\.json"):
+        read_text(tmp_path / "plan.json", EditorError)
+    with pytest.raises(EditorError, match=r"no such file$"):
+        read_text(tmp_path / "other.json", EditorError)

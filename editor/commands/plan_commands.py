@@ -141,7 +141,12 @@ _SHOWN = 12
 def import_file(options: argparse.Namespace) -> int:
     """Imports the affinities of a file as pins, or its times as the profile of a device."""
     plan = editor.load_plan(options.plan)
-    if options.device or times_in(options.file) is not None:
+    times = None if options.pins else times_in(options.file, asked=bool(options.device))
+    if options.device or times is not None:
+        if times is not None and len({layer.provider for layer in times.layers}) > 1:
+            print(
+                "note: it says where each op ran, too; --pins takes that as pins", file=sys.stderr
+            )
         return _import_profile(plan, options)
     if options.out is None:
         raise PlanError(

@@ -277,6 +277,13 @@ KEYS: dict[str, Key] = {
             {"type": ["boolean", "null"]},
         ),
         Key(
+            "maxRank",
+            "the most dimensions that a tensor may have",
+            published.parse_rank,
+            "a whole number above 0",
+            {"type": ["integer", "null"], "minimum": 1},
+        ),
+        Key(
             "source",
             "URL of the document that says what it takes",
             published.parse_source,

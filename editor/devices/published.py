@@ -188,6 +188,8 @@ class Published:
     """Empty: no list is published."""
     dtypes: tuple[str, ...] = ()
     static: bool = False
+    max_rank: int = 0
+    """Most dimensions of a tensor; 0 where none is published."""
     assumes: str = ""
     """Element type that float tensors are planned with, as if the model had been converted to it."""
     source: str = ""
@@ -197,7 +199,7 @@ class Published:
     @property
     def restricts(self) -> bool:
         """Whether any op may be refused."""
-        return bool(self.supported or self.dtypes or self.static)
+        return bool(self.supported or self.dtypes or self.static or self.max_rank)
 
     @property
     def note(self) -> str:
@@ -230,6 +232,11 @@ class Published:
             return (
                 f"the size of {graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) is not fixed before a run; "
                 f"this device takes static sizes"
+            )
+        if self.max_rank and (tensor := _deep_tensor(graph, op, self.max_rank)) >= 0:
+            return (
+                f"{graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) has more than {self.max_rank} dimensions, "
+                f"the most that this device takes{self._link}"
             )
         needs = [entry.need(fields) for entry in named]
         if named and all(needs):
@@ -274,6 +281,13 @@ def _open_tensor(graph: Graph, op: int) -> int:
         if shape is None or any(not isinstance(d, int) for d in shape):
             return int(tensor)
     return -1
+
+
+def _deep_tensor(graph: Graph, op: int, most: int) -> int:
+    """A tensor of the op, no constant, that has more dimensions; -1 when there is none."""
+    tensors = (*graph.op_reads[op].tolist(), *graph.op_outputs[op].tolist())
+    computed = (t for t in tensors if t >= 0 and not graph.tensor_is_constant[t])
+    return next((t for t in computed if len(graph.tensor_shapes[t] or ()) > most), -1)
 
 
 def effective_types(graph: Graph, assumes: str = "") -> list[str]:
@@ -395,6 +409,11 @@ def _attributes(name: str) -> frozenset[str]:
     return frozenset(
         a for op_type in (meaning.types if meaning else ()) for a in attribute_names(op_type, "")
     )
+
+
+def parse_rank(value: Any) -> int | None:
+    """A number of dimensions; None where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def parse_dtypes(value: Any) -> tuple[str, ...]:

@@ -260,6 +260,7 @@ class _Entry:
                 read["supported"] or (),
                 read["dtypes"] or (),
                 bool(read["static"]),
+                read["maxRank"] or 0,
                 read["assumes"] or "",
                 read["source"] or "",
                 read["published"] or "",

@@ -22,6 +22,7 @@ from editor.arguments import as_mapping, shown
 from editor.errors import ExecutionError
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.media_inputs import is_media, read_media
+from editor.files import meant
 from editor.graph.graph import Graph
 from editor.runtimes.base import Value
 from editor.runtimes.values import CODES, EXTENSIONS, is_value
@@ -38,7 +39,7 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
     try:
         values = _read_arrays(graph, path)
     except FileNotFoundError as error:
-        raise ExecutionError(f"{str(path)[:300]}: no such file") from error
+        raise ExecutionError(f"{str(path)[:300]}: no such file{meant(path)}") from error
     except (
         OSError,
         ValueError,

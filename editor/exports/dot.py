@@ -253,7 +253,7 @@ class _Writer:
                 fontcolor=text_colour(colour),
                 device=_value(name),
                 subgraph=str(subgraph_of_op[op]),
-                tooltip=_label([key]),
+                tooltip=_label([key], len(key)),  # `import` knows the op by it
                 **extra,
             )
 
@@ -301,10 +301,10 @@ class _Writer:
         self.dot.edge(source, target, label=_label([self.graph.shape_label(tensor)]), **style)
 
 
-def _label(lines: list[str]) -> str:
-    """Lines of arbitrary text as a DOT label."""
+def _label(lines: list[str], most: int = _MAX_LINE) -> str:
+    """Lines of arbitrary text as a DOT label, each of at most so many characters."""
     quoted: str = graphviz.nohtml(
-        "\\n".join(graphviz.escape(_plain(line).replace("&", "&amp;")) for line in lines)
+        "\\n".join(graphviz.escape(_plain(line, most).replace("&", "&amp;")) for line in lines)
     )
     return quoted
 
@@ -315,9 +315,9 @@ def _value(text: str) -> str:
     return quoted
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, most: int = _MAX_LINE) -> str:
     text = _CONTROL.sub(" ", text.encode("utf-8", "replace").decode("utf-8"))
-    return text if len(text) <= _MAX_LINE else text[: _MAX_LINE - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 RENDER_SECONDS = 120

@@ -5,15 +5,19 @@ OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities ar
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from editor.devices.device import Device
+from editor.errors import EditorError
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
-from editor.runtimes.openvino.runtime import openvino_device
+from editor.runtimes.openvino.runtime import openvino_device, read_problem
 from editor.runtimes.registry import runtime_of
+from editor.sandbox.worker import run
 
 GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 """Backends that stand for whatever device of the kind a tool finds."""
@@ -51,7 +55,10 @@ def notes(used: Sequence[Device]) -> list[str]:
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>.onnx``, ``<model>.affinities.json`` and ``<model>_openvino.py``."""
+    """Writes ``<model>.onnx``, ``<model>.affinities.json`` and ``<model>_openvino.py``.
+
+    A model that OpenVINO cannot read is written all the same, for another version may; a warning and the affinities say so.
+    """
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     names = {d.name: openvino_name(d) for d in placement.devices}
     used = list(dict.fromkeys(names[d.name] for d in placement.devices))
@@ -76,8 +83,23 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
         document["plan_affinities"] = placement.affinity
     model = open_copy(graph)
     fold(model, graph)
+    written = write_model(model, graph, out_dir / f"{stem}.onnx", stamp)
+    if problem := _problem_of(written[0]):
+        said = f"the script cannot load this model: {problem}"
+        document["problem"] = said
+        warnings.warn(said, stacklevel=2)
     return [
-        *write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
+        *written,
         write_atomic(out_dir / f"{stem}.affinities.json", json_text(document)),
         write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem)),
     ]
+
+
+def _problem_of(model: Path) -> str:
+    """Why OpenVINO cannot read an exported model; "" where it can, or is not installed."""
+    if find_spec("openvino") is None:
+        return ""
+    try:
+        return run(read_problem, model, what="reading with OpenVINO", path=model)
+    except EditorError as error:  # a crash, or a limit
+        return str(error)

@@ -40,6 +40,14 @@ def bodies_of(node: NodeProto) -> list[GraphProto]:
     return bodies
 
 
+def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
+    """Yields a node, and the nodes in its bodies."""
+    yield node
+    for body in bodies_of(node):
+        for inner in body.node:
+            yield from nodes_within(inner)
+
+
 def captured_names(node: NodeProto) -> list[str]:
     """Names of outer values that the bodies of a node read, in order of first use."""
     captured: dict[str, None] = {}

@@ -16,6 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from editor import limits
 from editor.errors import ModelError
+from editor.files import meant
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
 from editor.graph.graph import Graph
@@ -25,9 +26,12 @@ MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
 MAX_OPSET = 1000
 """Versions above it do not exist; OpenVINO would look through all of them."""
-_KEEP_TENSOR_BYTES = 8192
+KEPT_TENSOR_BYTES = 8192
+"""Tensors up to this size keep their data when weights are dropped."""
 _ALWAYS_ALLOWED_RANK = 8
 
+_ORT_FORMAT = b"ORTM"
+"""Identifier after the first four bytes of a file."""
 _LOOKS_LIKE = (
     (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
     (b"PK\x03\x04", "a zip archive; unpack it first"),
@@ -208,11 +212,11 @@ def file_sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def drop_weights(model: ModelProto) -> None:
-    """Removes the data of large tensors in place; shape inference needs the small ones."""
-    for graph in _graphs(model.graph):
+def drop_weights(model: ModelProto, bodies: bool = True) -> None:
+    """Removes the data of large tensors in place, also in bodies; shape inference needs the small ones."""
+    for graph in _graphs(model.graph) if bodies else [model.graph]:
         for tensor in graph.initializer:
-            if tensor.ByteSize() > _KEEP_TENSOR_BYTES:
+            if tensor.ByteSize() > KEPT_TENSOR_BYTES:
                 for field in (
                     "raw_data",
                     "float_data",
@@ -239,13 +243,15 @@ def _read_bytes(path: Path) -> bytes:
             )
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise ModelError(f"{path}: no such file") from error
+        raise ModelError(f"{path}: no such file{meant(path)}") from error
     except (OSError, ValueError) as error:  # a path that is too long, or has NUL
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"{str(path)[:300]!r}: cannot be read ({reason})") from error
 
 
 def _diagnosis(data: bytes) -> str:
+    if data[4:8] == _ORT_FORMAT:
+        return "not an ONNX model: it is a model in ONNX Runtime's own format (.ort); use the .onnx file that it was made from"
     for magic, meaning in _LOOKS_LIKE:
         if data.lstrip()[: len(magic)] == magic or data.startswith(magic):
             return f"not an ONNX model: it is {meaning}"

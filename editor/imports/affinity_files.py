@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
 from editor.imports.formats import words
-from editor.imports.profile_files import delimiter_of
+from editor.imports.matching import Layer
+from editor.imports.profile_files import DEVICE_COLUMNS, delimiter_of
 from editor.imports.registry import read
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
@@ -165,6 +167,8 @@ class ImportedAffinities:
     """Path of the model of the entries, where the file states one."""
     helpers: frozenset[str] = field(default_factory=frozenset)
     """Names of ops that only the other tool has; they need no match."""
+    layers: tuple[Layer, ...] = ()
+    """Layers with the provider of each, of which ops follow for a given model; see ``placements.of_layers``."""
     table: tuple[Mapping[str, Any], ...] = ()
     """Entries of a device table, which determines affinities for a given model; see ``first_come``."""
 
@@ -302,10 +306,9 @@ def read_csv(path: Path, text: str) -> ImportedAffinities:
     if not rows:
         raise PlanError(f"{path}: the file is empty")
     header = [cell.strip().lower() for cell in rows[0]]
-    op, device = (
-        (header.index("op"), header.index("device")) if {"op", "device"} <= set(header) else (0, 1)
-    )
-    body = rows[1:] if {"op", "device"} <= set(header) else rows
+    named = set(header) >= DEVICE_COLUMNS
+    op, device = (header.index("op"), header.index("device")) if named else (0, 1)
+    body = rows[1:] if named else rows
     affinities: dict[str, str] = {}
     problems = []
     for number, row in zip((n for n, _ in lines[-len(body) :]), body, strict=False):
@@ -331,7 +334,7 @@ def read_dot(path: Path, text: str) -> ImportedAffinities:
                 for m in _ATTRIBUTE.finditer(match["body"])
             }
             if "tooltip" in values and "device" in values:
-                own_nodes[values["tooltip"]] = values["device"]
+                own_nodes[unescape(values["tooltip"])] = values["device"]
     if own_nodes:
         return ImportedAffinities("DOT of Hetero Editor", own_nodes)
     if re.search(r'^digraph "?DAG_', text, re.MULTILINE):

@@ -212,8 +212,8 @@ def device_of(devices: Sequence[Device], name: str, hint: str) -> Device:
         if len(candidates) == 1:
             return candidates[0]
     raise PlanError(
-        f"{hint}: this is a profile; say which device it is of (command line: --device NAME; in the page: put the "
-        f"device's name into the file's name): {', '.join(d.name for d in devices)}"
+        f"{hint}: this is a profile; say which device it is of (command line: --device NAME, or --pins to take only "
+        f"where ops ran; in the page: put the device's name into the file's name): {', '.join(d.name for d in devices)}"
     )
 
 

@@ -84,11 +84,11 @@ FORMATS: dict[str, ImportFormat] = {
         sniff=f"{_IN}profile_files:is_timing_table",
         times=True,
     ),
-    "numbers": ImportFormat(
+    "asked table": ImportFormat(
         "a table of op and microseconds",
         _TABLES,
         f"{_IN}profile_files:read_table",
-        sniff=f"{_IN}profile_files:has_numbers",
+        sniff=f"{_IN}profile_files:has_times",
         times=True,
         asked=True,
     ),
@@ -121,6 +121,30 @@ FORMATS: dict[str, ImportFormat] = {
         MAPPINGS,
         f"{_IN}affinity_files:read_partitions",
         {"nodeToPartition": ""},
+    ),
+    "placed profile": ImportFormat(
+        "ONNX Runtime's profile, for where each op ran",
+        (".json",),
+        f"{_IN}placements:read_profile",
+        sniff=f"{_IN}onnxruntime_trace:is_trace",
+    ),
+    "assignment": ImportFormat(
+        "the assignment that ONNX Runtime recorded",
+        (".json",),
+        f"{_IN}placements:read_assignment",
+        sniff=f"{_IN}placements:is_assignment",
+    ),
+    "layers": ImportFormat(
+        "trtexec's list of layers (`--exportLayerInfo`)",
+        (".json",),
+        f"{_IN}placements:read_layers",
+        {"Layers": ""},
+    ),
+    "log": ImportFormat(
+        "a verbose log of ONNX Runtime",
+        (".log", ".txt"),
+        f"{_IN}placements:read_log",
+        sniff=f"{_IN}placements:is_log",
     ),
     "device table": ImportFormat(
         "Glow's device table",

@@ -68,7 +68,7 @@ def match(
             name if name in graph.key_index or name in names else name.strip()
         )  # tables have blanks around cells
         if device not in labels:
-            labels[device] = _label(device, devices)
+            labels[device] = label_of(device, devices)
         label = labels[device]
         if entry in graph.key_index:
             op, kind = graph.key_index[entry], "key"
@@ -94,7 +94,8 @@ def match(
     return Matched(pins, how, tuple(problems))
 
 
-def _label(name: str, devices: Sequence[Device]) -> str | None:
+def label_of(name: str, devices: Sequence[Device]) -> str | None:
+    """The device, or the label of several, that a file means: by its name, a label, its provider or its backend."""
     for device in devices:
         if device.name.lower() == name.lower():
             return device.name
@@ -104,12 +105,14 @@ def _label(name: str, devices: Sequence[Device]) -> str | None:
         except PinError:
             continue
         return candidate
-    provider = [
-        d.name
-        for d in devices
-        if d.provider.lower() in (name.lower(), f"{name}executionprovider".lower())
-    ]
-    return provider[0] if len(provider) == 1 else None
+    short = name.lower().removesuffix(_PROVIDER)
+    for own in (
+        [d.name for d in devices if d.provider.lower() in (name.lower(), short + _PROVIDER)],
+        [d.name for d in devices if d.backend.lower() == short],
+    ):
+        if own:
+            return own[0] if len(own) == 1 else None
+    return None
 
 
 def _by_structure(source: Graph, target: Graph) -> dict[str, int]:
@@ -151,6 +154,7 @@ def _neighbourhood_hashes(graph: Graph) -> list[str]:
     return [hashes[op] for op in graph.order.tolist()]
 
 
+_PROVIDER = "executionprovider"
 _JOINTS = re.compile(r" \+ | \|\| |, ")
 _WRAPPED = re.compile(
     r"(?:PWN|fusion|2-layer MLP|Concat by copies|squeeze|reshape|copy)\(", re.IGNORECASE
@@ -732,6 +736,7 @@ def seconds_of(value: Any, unit: float, where: str) -> float:
         PlanError: it is not a number of 0 or more.
     """
     try:
+        value = with_point(value) if isinstance(value, str) else value
         number = float(value) * unit if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
@@ -745,6 +750,11 @@ def check_layers(path: Path, count: int) -> None:
     if not count:
         raise PlanError(f"{path}: no layer with a time in this file")
     limits.check_count(str(path), "ops", count, "layers")
+
+
+def with_point(cell: str) -> str:
+    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
+    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
 
 
 def quiet_runs(layers: Sequence[Sequence[Layer]], totals: Sequence[float]) -> list[int]:

@@ -11,8 +11,16 @@ from typing import Any
 
 from editor.errors import PlanError
 from editor.imports.formats import words
-from editor.imports.matching import Layer, LayerTimes, check_layers, layer_name, seconds_of
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    check_layers,
+    layer_name,
+    seconds_of,
+    with_point,
+)
 from editor.imports.registry import read
+from editor.kinds import Kind
 from editor.text import from_spreadsheet_cell, shortened
 
 
@@ -43,6 +51,8 @@ def read_profile(path: Path, data: list[Any]) -> LayerTimes:
     return LayerTimes("TensorRT trtexec", tuple(layers), runs)
 
 
+DEVICE_COLUMNS = frozenset({"op", "device"})
+"""Columns of a table of ops and their devices."""
 _NAMES = ("op", "key", "name", "layer", "node")
 _DECIMAL_COMMA = re.compile(r";\s*\d+,\d+\s*(;|$)")
 _LABEL_DIGITS = 2
@@ -62,17 +72,19 @@ _TIMES = {
 def is_timing_table(path: Path, text: str) -> bool:
     """Whether a table has a column of times: by its header, else by a second column of numbers.
 
-    Without a header, small whole numbers may be labels of devices instead.
+    Without a header, small whole numbers may be labels of devices instead. A table of ops that has devices beside
+    times, as that of an export, is taken for its devices.
     """
     header, second = _looked_at(path, text)
     labels = all(cell.isdigit() and len(cell) <= _LABEL_DIGITS for cell in second)
-    return bool(set(header) & set(_TIMES)) or (not labels and has_numbers(path, text))
+    return not set(header) >= DEVICE_COLUMNS and not labels and has_times(path, text)
 
 
-def has_numbers(path: Path, text: str) -> bool:
-    """Whether the second column of a table has numbers only."""
-    _, second = _looked_at(path, text)
-    return bool(second) and all(_is_number(_with_point(cell)) for cell in second)
+def has_times(path: Path, text: str) -> bool:
+    """Whether the header of a table names times, or its second column has numbers only."""
+    header, second = _looked_at(path, text)
+    numbers = bool(second) and all(_is_number(with_point(cell)) for cell in second)
+    return numbers or bool(set(header) & set(_TIMES))
 
 
 def _looked_at(path: Path, text: str) -> tuple[list[str], list[str]]:
@@ -98,14 +110,19 @@ def read_table(path: Path, text: str) -> LayerTimes:
         time, unit = column, _TIMES[header[column]]
         name = next((header.index(word) for word in _NAMES if word in header), 0)
         rows = rows[1:]
+        _check_measured(path, header, rows)
     times: dict[str, float] = {}
     rows_of: Counter[str] = Counter()
     for number, row in rows:
         where = f"{path}: line {number}"
         if len(row) <= max(name, time):
             raise PlanError(f"{where}: an op and its microseconds are needed")
+        if len(row) > (len(header) if column is not None else 2) and row[-1].strip().isdigit():
+            raise PlanError(
+                f"{where}: it has more cells than columns; where numbers have a decimal comma, put `;` between the cells"
+            )
         key = layer_name(row[name], where)
-        times[key] = times.get(key, 0.0) + seconds_of(_with_point(row[time].strip()), unit, where)
+        times[key] = times.get(key, 0.0) + seconds_of(row[time].strip(), unit, where)
         rows_of[key] += 1
     check_layers(path, len(times))
     several = [
@@ -123,6 +140,20 @@ def read_table(path: Path, text: str) -> LayerTimes:
         notes=tuple(several),
         fuses=False,
     )
+
+
+def _check_measured(path: Path, header: list[str], rows: list[tuple[int, list[str]]]) -> None:
+    """Refuses the times of an exported table of ops, which its column ``kind`` calls estimates or predictions."""
+    if "kind" not in header:
+        return
+    column = header.index("kind")
+    for number, row in rows:
+        kind = row[column].strip().lower() if len(row) > column else ""
+        if kind in (Kind.ESTIMATE, Kind.PREDICTION):
+            raise PlanError(
+                f"{path}: line {number}: this time was not measured (its kind is {kind}), so it makes no profile; "
+                f"import the file without the name of a device to pin its ops to their devices"
+            )
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
@@ -158,11 +189,6 @@ def delimiter_of(path: Path, first: str) -> str:
     return next(
         (mark for mark in ",;\t" if len(next(csv.reader([first], delimiter=mark), ())) > 1), ","
     )
-
-
-def _with_point(cell: str) -> str:
-    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
-    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
 
 
 def _is_number(text: str) -> bool:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+)
 
-from editor.graph.attributes import captured_names
-from editor.graph.graph import Bools, Graph, element_type
+from editor.errors import ModelError
+from editor.graph.attributes import bodies_of, captured_names
+from editor.graph.external_data import is_external, load_tensor
+from editor.graph.graph import Bools, Graph, byte_size, element_name, element_type
 from editor.graph.kept_values import fitting_constants, keeps_values
-from editor.graph.model_file import drop_weights, read_again
+from editor.graph.model_file import KEPT_TENSOR_BYTES, drop_weights, read_again
 from editor.graph.value_types import make_value_info
 
 MAX_IR_VERSION = 13
@@ -90,7 +101,8 @@ class ProbeModels:
         """Reads the model file, without its weights."""
         source = read_again(graph)
         kept = keeps_values(graph, fitting_constants(source))
-        drop_weights(source)
+        _fill_bodies(source, graph)
+        drop_weights(source, bodies=False)
         return cls(graph, source, kept)
 
     def __init__(self, graph: Graph, source: ModelProto, kept: Bools) -> None:
@@ -249,21 +261,72 @@ class ProbeModels:
             and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
             and self.graph.opsets.get("ai.onnx", 0) >= 9
         ):
-            dims = helper.make_tensor(
-                f"{name}_dims",
-                TensorProto.INT64,
-                [len(shape)],
-                [d for d in shape if isinstance(d, int)],
-            )
+            dims, ones = _ones(name, element_type(kind), [d for d in shape if isinstance(d, int)])
             graph.initializer.append(dims)
-            fill = helper.make_tensor("value", element_type(kind), [1], [1])
-            graph.node.append(helper.make_node("ConstantOfShape", [dims.name], [name], value=fill))
+            graph.node.append(ones)
         else:
             graph.input.append(self._value_info(tensor, name))
 
     def _value_info(self, tensor: int, name: str) -> ValueInfoProto:
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
         return make_value_info(name, kind, shape)
+
+
+def _ones(name: str, kind: int, shape: Sequence[int]) -> tuple[TensorProto, NodeProto]:
+    """The size of a tensor of ones, and the node that computes it."""
+    dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)], shape)
+    fill = helper.make_tensor("value", kind, [1], [1])
+    return dims, helper.make_node("ConstantOfShape", [dims.name], [name], value=fill)
+
+
+def _fill_bodies(model: ModelProto, graph: Graph) -> None:
+    """Replaces large weights in bodies and functions by ones, in place; a model of one op has no file beside it.
+
+    Weights that cannot be replaced so are read into the model.
+    """
+    fills = graph.opsets.get("ai.onnx", 0) >= 9
+
+    def is_large(tensor: TensorProto) -> bool:
+        return is_external(tensor) or tensor.ByteSize() > KEPT_TENSOR_BYTES
+
+    def nodes_for(name: str, tensor: TensorProto) -> list[NodeProto]:
+        kind = element_name(tensor.data_type)
+        if fills and kind in _FILLABLE and byte_size(kind, tuple(tensor.dims)) <= _MAX_FILL_BYTES:
+            dims, ones = _ones(name, tensor.data_type, tensor.dims)
+            return [helper.make_node("Constant", [], [dims.name], value=dims), ones]
+        if is_external(tensor):
+            with suppress(ModelError):  # a model may be planned without its weights
+                load_tensor(tensor, graph.folder)
+        return []
+
+    def fill(owner: GraphProto | FunctionProto) -> None:
+        nodes: list[NodeProto] = []
+        if isinstance(owner, GraphProto):
+            kept = []
+            for tensor in owner.initializer:
+                made = nodes_for(tensor.name, tensor) if is_large(tensor) else []
+                nodes += made
+                kept += [] if made else [tensor]
+            del owner.initializer[:]
+            owner.initializer.extend(kept)
+        for node in owner.node:
+            value = next(
+                (a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None
+            )
+            made = []
+            if node.op_type == "Constant" and node.output and value is not None and is_large(value):
+                made = nodes_for(node.output[0], value)
+            nodes += made or [node]
+            for body in bodies_of(node):
+                fill(body)
+        del owner.node[:]
+        owner.node.extend(nodes)
+
+    for node in model.graph.node:
+        for body in bodies_of(node):
+            fill(body)
+    for function in model.functions:
+        fill(function)
 
 
 def _has_data(tensor: TensorProto) -> bool:

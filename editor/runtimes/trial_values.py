@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isqrt, prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from onnx import (
     numpy_helper,
 )
 
+from editor.graph.attributes import bodies_of, nodes_within
+from editor.graph.external_data import is_external
 from editor.graph.fitting_operands import OpShapes, lengths
 from editor.graph.graph import shape_of
 
@@ -387,13 +390,22 @@ def _real_numbers(  # noqa: PLR0912  # one branch per family of ops
     return np.asarray(values, dtype)
 
 
-def is_random(op_type: str, domain: str) -> bool:
-    """Whether an op draws numbers."""
-    try:
-        schema: Any = onnx.defs.get_schema(op_type, domain)
-        return bool(schema.node_determinism == schema.NodeDeterminism.NonDeterministic)
-    except onnx.defs.SchemaError:
-        return False
+def is_random(node: NodeProto, constants: Mapping[str, TensorProto] = MappingProxyType({})) -> bool:
+    """Whether an op draws numbers, itself or in a body; a Dropout only in training, which may be known from a constant."""
+    for each in nodes_within(node):
+        try:
+            schema: Any = onnx.defs.get_schema(each.op_type, each.domain)
+        except onnx.defs.SchemaError:
+            continue
+        if bodies_of(each) or schema.node_determinism != schema.NodeDeterminism.NonDeterministic:
+            continue  # ONNX calls an op with bodies so whatever they hold
+        if each.op_type != "Dropout":
+            return True
+        training = next(iter(each.input[2:]), "")
+        known = constants.get(training)
+        if training and (known is None or is_external(known) or numpy_helper.to_array(known).any()):
+            return True
+    return False
 
 
 def wrong_output(

@@ -172,19 +172,23 @@ class Plan:
 
         Args:
             path: another plan, a DOT dump of OpenVINO or ours, JSON or CSV of op and device, Glow's partition
-                config or device table, or an annotated ONNX model.
+                config or device table, an annotated ONNX model, or what ONNX Runtime or TensorRT says of a session: a
+                profile, a verbose log, a recorded assignment, the layers of an engine.
 
         Raises:
             PlanError: the file cannot be read.
         """
         from editor.imports.affinity_files import first_come, read_affinities
         from editor.imports.matching import match
+        from editor.imports.placements import of_layers
 
         imported = read_affinities(as_path(path, "a file of affinities", PlanError))
         if imported.table:
             imported = first_come(
                 self.graph, self.devices, self.placement.constraints.capabilities, imported
             )
+        if imported.layers:
+            imported = of_layers(self.graph, self.devices, imported)
         source = None
         has_all_keys = set(imported.affinities) <= set(self.graph.key_index)
         if imported.model is not None and Path(imported.model).is_file() and not has_all_keys:

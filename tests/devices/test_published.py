@@ -307,3 +307,23 @@ def test_filters_of_the_page_know_element_types_shapes_and_attributes(convs: Gra
 def mobilenet() -> Graph:
     """A float model."""
     return editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+def test_a_limit_of_dimensions_refuses_ops_whose_tensors_have_more(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "six"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0, 2, 3, 4, 5]),
+        helper.make_node("Reshape", ["t", "two"], ["f"]),
+        helper.make_node("Relu", ["f"], ["y"]),
+    ]
+    shapes = [
+        numpy_helper.from_array(np.array([2, 2, 1, 1, 1, 4]), "six"),
+        numpy_helper.from_array(np.array([4, 4]), "two"),
+    ]
+    graph = saved(tmp_path, nodes, {"x": [4, 4]}, ["y"], shapes)
+    for text in ("  maxRank: 5", "  preset: coreml-mlprogram", "  preset: coreml-neuralnetwork"):
+        refused = reasons(graph, text)
+        assert [key for key, reason in refused.items() if reason] == ["r", "t", "f"]
+        assert "'r' (2x2x1x1x1x4) has more than 5 dimensions" in refused["t"]
+    with pytest.raises(editor.DeviceTableError, match="maxRank must be a whole number above 0"):
+        planned("  maxRank: 0")

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from bombs import BOMBS
-from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT
+from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, write_dag
 from onnx import TensorProto, helper
 
 import editor
@@ -291,3 +291,22 @@ def test_weights_that_are_not_there_are_noted(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0 and "note: the weights in weights.bin are not here" in done.stderr
+
+
+def test_files_that_are_probably_meant_and_files_of_onnx_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    (tmp_path / "Sub").mkdir()
+    model = write_dag(tmp_path / "Sub" / "Model.onnx", [[], [0]])
+    monkeypatch.chdir(tmp_path)
+    for given in ("Sub/model.ONNX", "Sub\\model.onnx", "Sub\\Model.onnx"):
+        with pytest.raises(editor.ModelError, match=r"no such file; there is Sub/Model\.onnx"):
+            editor.load_model(given)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    with pytest.raises(editor.ModelError, match=r"own format \(\.ort\); use the \.onnx file"):
+        editor.load_model(tmp_path / "m.ort")

@@ -82,6 +82,8 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
         ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"),
         ("Conv", "rules are a list"),
         ([3], "a rule is a mapping"),
+        ([{"name": None, "to": "one"}], "rule 1: name is empty; say what it must be"),
+        ([{"type": "Relu", "name": "", "to": "one"}], "rule 1: name is empty"),
         ([{"layer": "three", "to": "one"}], "rule 1: layer: 'three' is not a layer"),
         ([{"layer": "15-8", "to": "one"}], "rule 1: layer: '15-8' is not a layer"),
         ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0"),

@@ -38,6 +38,8 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult, Differen
 from editor.execution.measure.mismatch import (
     FirstDifference,
     compare,
+    drawn_outputs,
+    drawn_text,
     first_differences,
     precision_of,
     precision_of_wires,
@@ -166,6 +168,10 @@ class Benchmark:
         self._disturbances = tuple(self._watch.disturbances())
         self._phase("comparing outputs")
         reference_name, reference, problem = self._reference(baselines, outputs)
+        drawn = drawn_outputs(self.graph) if reference else {}
+        if reference and drawn:
+            problem = drawn_text(self.graph, drawn)
+            reference = {k: value for k, value in reference.items() if k not in drawn} or None
         results = []
         for contender, (name, placement) in zip(plans, self.placements.items(), strict=True):
             difference = self._difference(
@@ -517,7 +523,9 @@ class Benchmark:
         if expected is None:
             return None
         reference = self._names.get(name) or stand_in()
-        return compare(name, expected, actual, self._precision(placement, reference))
+        return compare(
+            name, expected, actual, self._precision(placement, reference), placement.graph
+        )
 
     def _precision(self, placement: Placement, reference: Device) -> str:
         names = {s.device for s in placement.subgraphs}

@@ -259,6 +259,7 @@ class BenchmarkResult:
     baselines: tuple[Baseline, ...]
     difference: Difference | None
     difference_problem: str
+    """Why outputs, or some of them, were not compared; "" when all were."""
     first_difference: str
     """Where a difference outside the tolerance first appears; "" when there is none or it is unknown."""
     predicted: float | None
@@ -465,7 +466,7 @@ class BenchmarkResult:
             )
             if self.first_difference:
                 lines.append(f"The difference is {self.first_difference}")
-        else:
+        if self.difference_problem:
             lines.append(f"Not compared with the unsplit model: {self.difference_problem}")
         lines += [f"Memory, {use}" for use in self.memory]
         if self.memory_problem:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from editor.devices.device import Device
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers
 from editor.execution.measure.figures import Difference, OutputDifference
 from editor.graph.graph import Graph
+from editor.graph.model_file import read_again
 from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 from editor.runtimes.registry import runtime_of
+from editor.runtimes.trial_values import is_random
 
 # Relative to the largest magnitude of an output; reordered sums differ by less than this.
 _TOLERANCE = {
@@ -51,7 +54,11 @@ def precision_of_wires(devices: Iterable[Device], precision: str) -> str:
 
 
 def compare(
-    reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any], precision: str = ""
+    reference_name: str,
+    expected: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    precision: str = "",
+    graph: Graph | None = None,
 ) -> Difference:
     """Differences per output; integers, booleans and strings must be equal.
 
@@ -60,25 +67,66 @@ def compare(
         expected: values by name.
         actual: values by name.
         precision: precision of float32 computations, see ``precision_of``.
+        graph: what computed them. A value is held to the tolerance of the narrowest float type on its way, and
+            shares between 0 and 1 are compared with 1, not with the largest of them.
     """
     wide = {"float32": _PRECISIONS[precision]} if precision else {}
-    outputs = tuple(
-        _compare(name, expected[name], actual[name], {**_TOLERANCE, **wide}) for name in expected
-    )
+    tolerances = {**_TOLERANCE, **wide}
+    outputs = []
+    for name in expected:
+        least, scale = _on_the_way(graph, name, tolerances) if graph else (0.0, 0.0)
+        held = {kind: max(tolerance, least) for kind, tolerance in tolerances.items()}
+        outputs.append(_compare(name, expected[name], actual[name], held, scale))
     return Difference(
         reference_name,
         max((o.max_absolute for o in outputs), default=0.0),
         max((o.max_relative for o in outputs), default=0.0),
-        outputs,
+        tuple(outputs),
         all(o.ok for o in outputs),
     )
 
 
+_SHARES = frozenset({"Sigmoid", "HardSigmoid", "Softmax"})
+"""Ops of results between 0 and 1, whose errors runtimes bound absolutely."""
+_PASS_ON = frozenset(
+    {
+        "Identity",
+        "Cast",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "Slice",
+        "Gather",
+    }
+    | {"Concat", "Split", "Max", "Min", "Mean", "ReduceMean", "ReduceMax", "ReduceMin"}
+)
+"""Ops whose results are between the least and the largest of what they read first."""
+
+
+def _on_the_way(graph: Graph, name: str, tolerances: Mapping[str, float]) -> tuple[float, float]:
+    """The tolerance of the narrowest float type in which a tensor or what it depends on was computed, and its scale: 1 for
+    shares, else 0."""
+    tensor = graph.tensor_index.get(name)
+    if tensor is None:
+        return 0.0, 0.0
+    computed = (graph.tensor_producer >= 0) & ~graph.tensor_is_constant
+    needed = [graph.tensor_index[each] for each in tensors_needed_by(graph, name)]
+    least = max(
+        (tolerances.get(graph.tensor_types[t], 0.0) for t in needed if computed[t]), default=0.0
+    )
+    op = int(graph.tensor_producer[tensor])
+    while op >= 0 and graph.op_types[op] in _PASS_ON and len(graph.op_inputs[op]):
+        op = int(graph.tensor_producer[graph.op_inputs[op][0]])
+    return least, 1.0 if op >= 0 and graph.op_types[op] in _SHARES else 0.0
+
+
 def _compare(
-    name: str, expected: Any, actual: Any, tolerances: Mapping[str, float]
+    name: str, expected: Any, actual: Any, tolerances: Mapping[str, float], least_scale: float
 ) -> OutputDifference:
     if isinstance(expected, list) and isinstance(actual, list):
-        return _compare_sequence(name, expected, actual, tolerances)
+        return _compare_sequence(name, expected, actual, tolerances, least_scale)
     if expected is None or actual is None or isinstance(expected, dict):
         return _exact(name, expected == actual)
     expected, actual = np.asarray(expected), np.asarray(actual)
@@ -100,16 +148,23 @@ def _compare(
     largest = float(np.max(gaps, initial=0.0))
     largest = float("inf") if np.isnan(largest) else largest
     scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=0.0))
+    scale = max(scale, least_scale)
     relative = largest / scale if scale else largest
     return OutputDifference(name, largest, relative, tolerance, relative <= tolerance)
 
 
 def _compare_sequence(
-    name: str, expected: list[Any], actual: list[Any], tolerances: Mapping[str, float]
+    name: str,
+    expected: list[Any],
+    actual: list[Any],
+    tolerances: Mapping[str, float],
+    least_scale: float,
 ) -> OutputDifference:
     if len(expected) != len(actual):
         return _exact(name, False)
-    parts = [_compare(name, e, a, tolerances) for e, a in zip(expected, actual, strict=True)]
+    parts = [
+        _compare(name, e, a, tolerances, least_scale) for e, a in zip(expected, actual, strict=True)
+    ]
     return OutputDifference(
         name,
         max((p.max_absolute for p in parts), default=0.0),
@@ -196,7 +251,7 @@ def first_differences(
             inputs, names
         )
         for name in (n for n in names if n in expected and n in actual):
-            gap = compare("", {name: expected[name]}, {name: actual[name]}, precision)
+            gap = compare("", {name: expected[name]}, {name: actual[name]}, precision, graph)
             if not gap.within_tolerance:
                 for output in outputs:
                     if name in dependencies[output]:
@@ -233,6 +288,44 @@ def tensors_needed_by(graph: Graph, output: str) -> set[str]:
         seen |= new
         stack += new
     return {graph.tensor_names[t] for t in seen}
+
+
+def drawn_outputs(graph: Graph) -> dict[str, int]:
+    """Outputs that depend on random numbers, each with the op that draws them."""
+    types = {*graph.op_types, *(inner.op_type for inner in graph.inner_ops)}
+    if not any(is_random(NodeProto(op_type=each, input=["", "", "?"])) for each in types):
+        return {}
+    model = read_again(graph)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    constants |= {
+        name: attribute.t
+        for node in model.graph.node
+        if node.op_type == "Constant"
+        for name in node.output
+        for attribute in node.attribute
+    }
+    drawn: dict[int, int] = {}
+    for op in graph.order.tolist():
+        reads = (drawn[t] for t in graph.op_reads[op].tolist() if t in drawn)
+        origin = op if is_random(model.graph.node[op], constants) else next(reads, -1)
+        if origin >= 0:
+            drawn.update(dict.fromkeys(graph.op_outputs[op].tolist(), origin))
+    drawn.pop(-1, None)
+    return {graph.tensor_names[t]: drawn[t] for t in graph.outputs.tolist() if t in drawn}
+
+
+_MOST_DRAWN = 4
+
+
+def drawn_text(graph: Graph, drawn: Mapping[str, int]) -> str:
+    """Says which outputs are random, and the op that makes the first of them so."""
+    op = next(iter(drawn.values()))
+    names = ", ".join(map(repr, list(drawn)[:_MOST_DRAWN]))
+    more = f" and {len(drawn) - _MOST_DRAWN} more" if len(drawn) > _MOST_DRAWN else ""
+    return (
+        f"{graph.display_name(op)!r} ({graph.type_label(op)}) draws random numbers, "
+        f"so {names}{more} differ{'s' if len(drawn) == 1 else ''} in every run"
+    )
 
 
 def in_groups(graph: Graph, names: Sequence[str], limit: int) -> Iterator[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from onnx import ModelProto, NodeProto
 
@@ -258,3 +259,14 @@ def compared_with_infinity(graph: Graph) -> list[str]:
 def openvino_device(device: Device) -> str:
     """Returns the name that OpenVINO gives a device, "" when it is not one of its own."""
     return device.provider if device.runtime == NAME else ""
+
+
+def read_problem(path: Path) -> str:
+    """Why OpenVINO cannot read a model file; "" where it can."""
+    from editor.runtimes.openvino.request import core, reason_of
+
+    try:
+        core().read_model(path)
+    except Exception as error:  # noqa: BLE001  # OpenVINO raises RuntimeError and others for one and the same cause
+        return reason_of(error)
+    return ""

@@ -287,7 +287,8 @@ def _cards(result: BenchmarkResult) -> html.Div:
                 [html.B(f"{d.max_absolute:.2g}"), html.Span(word, className=look)],
                 f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
                 + (f" · {result.narrowed}" if result.narrowed else "")
-                + (f" · {result.first_difference}" if result.first_difference else ""),
+                + (f" · {result.first_difference}" if result.first_difference else "")
+                + (f" · {result.difference_problem}" if result.difference_problem else ""),
             )
         )
     else:

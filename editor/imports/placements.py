@@ -1,0 +1,155 @@
+"""Reads where ONNX Runtime and TensorRT ran the ops of a model: profiles, verbose logs, recorded assignments, lists of layers.
+
+A layer may be of several ops that were fused. Its names say of which, as far as a tool keeps them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.errors import PlanError
+from editor.graph.graph import Graph
+from editor.imports.affinity_files import ImportedAffinities
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    check_layers,
+    label_of,
+    layer_name,
+    times_of_ops,
+)
+from editor.imports.onnxruntime_trace import read_trace
+from editor.text import pluralize, shortened
+
+_PLACED = re.compile(r"(All nodes|Node\(s\)) placed on \[([^\]]*)\]\. Number of nodes: \d+")
+_NODE = re.compile(r"VerifyEachNodeIsAssignedToAnEp\w*\]\s+(\S+) \((.*)\)$")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ONNX_LAYER = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
+_COPIES = ("Memcpy",)
+"""Beginnings of types of nodes that ONNX Runtime adds between providers."""
+_MOST_NAMED, _MAX_NAME = 5, 80
+
+
+def read_profile(path: Path, data: list[Any]) -> ImportedAffinities:
+    """The providers of the kernels in ONNX Runtime's profile."""
+    return _found("profile of ONNX Runtime", path, read_trace(path, data).layers)
+
+
+def is_log(_path: Path, text: str) -> bool:
+    """Whether a text is a verbose log of ONNX Runtime that says where nodes were placed."""
+    return _PLACED.search(text) is not None
+
+
+def read_log(path: Path, text: str) -> ImportedAffinities:
+    """The providers of the nodes in a verbose log; a log of one provider names no nodes, for it has all of them."""
+    layers: list[Layer] = []
+    provider = ""
+    for line in _COLOUR.sub("", text).splitlines():
+        placed, node = _PLACED.search(line), _NODE.search(line.rstrip())
+        if placed is not None:
+            provider = placed[2]
+            if placed[1] == "All nodes":
+                layers.append(Layer("", 1.0, provider=provider))
+        elif node is not None and provider:
+            layers.append(Layer(node[2] or node[1], 1.0, node[1], provider))
+    return _found("verbose log of ONNX Runtime", path, layers)
+
+
+def is_assignment(_path: Path, data: Any) -> bool:
+    """Whether parsed JSON is a recorded assignment: parts of the graph, each with its provider."""
+    return isinstance(data, list) and any(isinstance(p, dict) and "ep_name" in p for p in data[:8])
+
+
+def read_assignment(path: Path, data: list[Any]) -> ImportedAffinities:
+    """The providers of the nodes in what ``get_provider_graph_assignment_info`` returned, as JSON."""
+    layers = []
+    for number, part in enumerate(data, 1):
+        where = f"{path}: entry {number}"
+        nodes = part.get("nodes") if isinstance(part, dict) else None
+        if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+            raise PlanError(f"{where}: it needs an ep_name and a list of nodes")
+        for node in nodes:
+            kind = str(node.get("op_type", ""))
+            name = layer_name(node.get("name") or kind, where)
+            layers.append(Layer(name, 1.0, kind, str(part.get("ep_name", ""))))
+    return _found("assignment recorded by ONNX Runtime", path, layers)
+
+
+def read_layers(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """The layers of an engine of TensorRT, as ``trtexec --exportLayerInfo`` lists them: on the DLA, or on the GPU."""
+    listed = data["Layers"]
+    if not isinstance(listed, list):
+        raise PlanError(f"{path}: Layers must be a list")
+    layers = []
+    for number, entry in enumerate(listed, 1):
+        layer = {"Name": entry} if isinstance(entry, str) else entry
+        where = f"{path}: layer {number}"
+        if not isinstance(layer, dict):
+            raise PlanError(f"{where}: a layer is a name or a mapping")
+        name, kind = layer_name(layer.get("Name"), where), str(layer.get("LayerType", ""))
+        ops = tuple(_ONNX_LAYER.findall(str(layer.get("Metadata", ""))))
+        layers.append(Layer(name, 1.0, kind, "DLA" if kind == "DLA" else "TensorRT", ops))
+    return _found("layers of TensorRT", path, layers)
+
+
+def _found(kind: str, path: Path, layers: Sequence[Layer]) -> ImportedAffinities:
+    check_layers(path, len(layers))
+    known = [layer for layer in layers if layer.provider]
+    if not known:
+        raise PlanError(f"{path}: it does not say which provider ran a layer")
+    return ImportedAffinities(kind, {}, layers=tuple(known))
+
+
+def of_layers(
+    graph: Graph, devices: Sequence[Device], imported: ImportedAffinities
+) -> ImportedAffinities:
+    """The affinities that follow from layers; a problem for each provider that is no device, and for layers without ops."""
+    named: dict[int, str] = {}
+    joined: dict[int, str] = {}
+    problems: list[str] = []
+    lost: list[str] = []
+    for provider in dict.fromkeys(layer.provider for layer in imported.layers):
+        own = [
+            layer
+            for layer in imported.layers
+            if layer.provider == provider and not layer.type.startswith(_COPIES)
+        ]
+        label = label_of(provider, devices)
+        if label is None:
+            problems.append(
+                f"{provider}: no device of the plan is this one, or several are "
+                f"({', '.join(d.name for d in devices)}); it ran {pluralize(len(own), 'layer')}"
+            )
+            continue
+        if any(not layer.name for layer in own):
+            named.update(dict.fromkeys(range(len(graph)), label))
+            continue
+        times = LayerTimes(imported.kind, tuple(own), 0, ordered=False)
+        found = times_of_ops(graph, times)
+        named.update(dict.fromkeys(set(found.seconds) - found.joined, label))
+        joined.update(dict.fromkeys(found.joined, label))
+        lost += [layer.name for layer in found.unmatched]
+    if lost:
+        problems.append(_without_ops(lost))
+    placed = {**joined, **named}
+    affinities = {
+        graph.op_keys[op]: placed[op]
+        for op in np.flatnonzero(~graph.op_is_constant).tolist()
+        if op in placed
+    }
+    return replace(imported, affinities=affinities, problems=tuple(problems))
+
+
+def _without_ops(names: Iterable[str]) -> str:
+    """Says which layers have no op of the model."""
+    listed = list(dict.fromkeys(names))
+    shown = ", ".join(repr(shortened(name, _MAX_NAME)) for name in listed[:_MOST_NAMED])
+    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return f"{pluralize(len(listed), 'layer')} without an op of this model: {shown}{more}"
