@@ -168,7 +168,7 @@ def test_memory_over_the_run_names_the_tensors_at_its_peak_and_follows_the_plan(
 
 def test_nothing_selected_shows_the_plan(fresh: Page) -> None:
     inspector = fresh.locator("#inspector")
-    expect(inspector).to_contain_text("Load of the devices")
+    expect(inspector).to_contain_text("Time per device")
     inspector.get_by_role("button", name="Subgraph 0 on OpenVINO").click()
     until(fresh, "hetero.selectedOps().length === 97")
 
