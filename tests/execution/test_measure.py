@@ -101,6 +101,10 @@ def test_a_plan_on_a_stand_in_is_not_compared_and_its_transfers_are_those_of_the
         and "%" not in result.comparison_with_prediction
     )
     assert not result.surprise, "how fast a stand-in is says nothing of the device"
+    ratios = [result.ratio_to(b) for b in result.baselines if b.time]
+    assert ratios and not [
+        r for r in ratios if "slower" in r or "faster" in r or "stand-ins" not in r
+    ]
     assert result.estimated
     at = {s.id: s.device for s in planned.placement.subgraphs}
     crossing = {

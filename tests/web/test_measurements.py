@@ -15,9 +15,11 @@ from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
 from editor.web.view import plan_costs
 from editor.workspace.document import Document
@@ -118,3 +120,43 @@ def test_the_measurements_of_closed_documents_are_forgotten(
     assert state.open_document(f"/d/{document.id}") is None
     assert document.id not in state.benchmarks
     assert other.id not in state.benchmarks
+
+
+def _words(document: Document) -> str:
+    return str([part.to_plotly_json() for part in verdict(document)])
+
+
+def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
+    table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
+    document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    document.pin(document.placement.placed_ops[40:60].tolist(), "NPU")
+    state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    asyncio.run(_ended(state, document.id))
+    result = state.measured(document)
+    assert result is not None and result.estimated
+    assert not ribbon_of(document, result)["measured"]
+    assert "checks outputs, not speed" in _words(document)
+    assert "measurement" not in _words(document)
+
+
+def test_the_verdict_of_a_plan_is_known_after_a_restart(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    asyncio.run(_ended(state, document.id))
+    said = _words(document)
+    assert "not splitting" in said and "measurement" in said
+    later = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    try:
+        again = later.document(document.id)
+        assert _words(again) == said
+        again.pin(again.placement.placed_ops[:5].tolist(), "OV")
+        assert "not measured" in _words(again)
+    finally:
+        later.close()
+
+
+async def _ended(state: AppState, document: str) -> None:
+    async for event in follow_run(state, document):
+        if event["done"]:
+            return

@@ -386,14 +386,12 @@ class BenchmarkResult:
         """Text that compares the plan with a baseline; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
-        if (
-            len(self.subgraphs) == 1
-            and self.subgraphs[0].device == baseline.device
-            and not self.estimated
-        ):
+        if self.estimated:
+            return "stand-ins ran for planned devices, which says nothing about this plan's speed"
+        if len(self.subgraphs) == 1 and self.subgraphs[0].device == baseline.device:
             return "this plan is the same"
         words = compared(self, baseline, self.mode)
-        return f"{'this plan is ' if words.endswith('er') else ''}{words}{' (estimate)' if words and self.estimated else ''}"
+        return f"{'this plan is ' if words.endswith('er') else ''}{words}"
 
     def _per_subgraph(self) -> list[str]:
         lines = []

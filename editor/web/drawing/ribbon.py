@@ -21,9 +21,10 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
 
     Args:
         document: the plan.
-        result: a benchmark of exactly this plan; one of throughput says nothing of the order in time, and is left out.
+        result: a benchmark of exactly this plan; one of throughput says nothing of the order in time, and one of stand-ins
+            nothing of the time: these are left out.
     """
-    if result is not None and result.mode != "latency":
+    if result is not None and (result.mode != "latency" or result.estimated):
         result = None
     placement = document.placement
     costs, basis = plan_costs(document)

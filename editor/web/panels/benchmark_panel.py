@@ -252,9 +252,13 @@ def _cards(result: BenchmarkResult) -> html.Div:
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
     cards = [
         _card(
-            "This plan, on stand-ins" if result.estimated else "This plan",
+            "This plan, simulated on the CPU" if result.estimated else "This plan",
             [*figure, kind_badge(result.kind)],
-            *predicted,
+            *(
+                ["Outputs were checked; the time is of stand-ins and says nothing about speed."]
+                if result.estimated
+                else predicted
+            ),
             f"{result.precision[:1].upper()}{result.precision[1:]}",
             f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
             f"max {human_seconds(t.max)}",

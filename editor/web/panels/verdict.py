@@ -28,7 +28,7 @@ def verdict(document: Document) -> list[Any]:
         return [_headline("Not measured", None), _sentence("Benchmark measures it")]
     words = "not measured: Benchmark compares it with not splitting"
     if any(d.planned and document.placement.op_counts[d.name] for d in document.devices):
-        words = "of planned devices: no run here can measure it"
+        words = "planned devices: a benchmark here checks outputs, not speed"
     return [_headline(human_seconds(predicted), basis_badge(basis)), _sentence(words)]
 
 
