@@ -57,8 +57,8 @@ def most_positions(graph: Graph) -> float:
         place = _COSINES.get((graph.op_domains[op], kind), -1)
         operands = graph.op_inputs[op].tolist()
         if 0 <= place < len(operands) and operands[place] >= 0:
-            shape = graph.tensor_shapes[operands[place]] or ()
-            if len(shape) == 2 and isinstance(shape[0], int):
+            shape = graph.tensor_shapes[operands[place]]
+            if shape and len(shape) == 2 and isinstance(shape[0], int):
                 rows = min(rows, shape[0])
     return rows
 
