@@ -105,7 +105,7 @@ def model_cases(folder: Path) -> Iterator[Case]:
     import editor
     from editor.devices.table import load_devices
     from editor.execution.executor import compile_whole
-    from editor.execution.inputs import random_inputs
+    from editor.execution.invented_inputs import random_inputs
 
     device = load_devices(
         [{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]

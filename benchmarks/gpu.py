@@ -39,7 +39,7 @@ from editor.devices.discovery import available_devices
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark, environment
 from editor.graph.loading import load_model
 from editor.placement.placement import placement_of_groups

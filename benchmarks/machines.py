@@ -328,7 +328,7 @@ def _cuts(graph: Any) -> dict[str, dict[str, str]]:
 
 
 def _latency(plan: Any, seconds: float) -> dict[str, Any]:
-    from editor.execution.inputs import random_inputs
+    from editor.execution.invented_inputs import random_inputs
     from editor.execution.measure.statistics import median_interval
 
     compiled, values = plan.compile(), random_inputs(plan.graph)

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.exports.split import write_split
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model

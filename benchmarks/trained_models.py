@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import editor
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_whole
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.runtimes.registry import capability

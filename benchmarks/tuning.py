@@ -26,7 +26,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from editor.devices.table import load_devices
-from editor.execution.inputs import random_inputs
+from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph

@@ -487,6 +487,7 @@ def _add_worker_command(commands: Any) -> None:
         help="to listen on; default: what reaches the scheduler",
     )
     limits.add_tls_options(worker)
+    limits.add_custom_ops_option(worker)
 
 
 def _checked(parse: Callable[[str], Any], form: str) -> Callable[[str], Any]:

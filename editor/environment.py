@@ -58,6 +58,14 @@ LIBRARIES = Variable(
     "Libraries of execution providers that no package brings: `name=path`, several as in `PATH`. A device table can name no "
     "others.",
 )
+CUSTOM_OPS = Variable(
+    "HETERO_EDITOR_CUSTOM_OPS",
+    "Libraries of custom ops for ONNX Runtime, several as in `PATH`: files, or `onnxruntime-extensions`; as `--custom-ops`.",
+)
+CUSTOM_OPS_OF_TABLES = Variable(
+    "HETERO_EDITOR_CUSTOM_OPS_OF_TABLES",
+    "The libraries of the device tables that were read, for the processes that the editor starts. It sets this itself.",
+)
 COMPILE_CACHE = Variable(
     "HETERO_EDITOR_COMPILE_CACHE",
     "Size of the folder of compiled models, such as `8GiB`; `0` keeps nothing.",
@@ -99,6 +107,8 @@ VARIABLES = (
     *LIMITS.values(),
     TRUST,
     LIBRARIES,
+    CUSTOM_OPS,
+    CUSTOM_OPS_OF_TABLES,
     COMPILE_CACHE,
     *CONNECTION.values(),
     WORKER_OFFER,

@@ -152,6 +152,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="pass all properties of device tables and plans to the runtimes, "
         "those too that name files or load code",
     )
+    add_custom_ops_option(parser)
+
+
+def add_custom_ops_option(parser: argparse._ActionsContainer) -> None:
+    """Adds ``--custom-ops``."""
+    parser.add_argument(
+        "--custom-ops",
+        action="append",
+        default=[],
+        metavar="LIBRARY",
+        help="register a library of custom ops with ONNX Runtime: a file, or onnxruntime-extensions; may be repeated",
+    )
 
 
 def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
@@ -202,10 +214,14 @@ def from_options(options: Mapping[str, object]) -> None:
     """Makes the options of the command line hold, in this process and in those that it starts.
 
     Raises:
-        EditorError: one is not a number above 0.
+        EditorError: one is not a number above 0, or a library is not there.
     """
     if options.get("trust"):
         environment.TRUST.set("1")
+    if options.get("custom_ops"):
+        from editor import custom_ops  # takes time to import, and few need it
+
+        custom_ops.give(map(str, options["custom_ops"]))  # type: ignore[call-overload]
     for name in ("seconds", "memory"):
         if options.get(f"limit_{name}"):
             environment.LIMITS[name].set(str(options[f"limit_{name}"]))

@@ -33,6 +33,7 @@ LAYERS = (
 SHARED = frozenset(
     {
         "arguments",
+        "custom_ops",
         "environment",
         "errors",
         "files",

@@ -278,6 +278,7 @@ def load_with_sizes(path: Path, define: Mapping[str, int]) -> Graph:
 def partition(options: argparse.Namespace) -> int:
     """Partitions a model; writes the plan, the DOT files and the log."""
     _check_options(options)
+    editor.load_devices(options.devices)  # its libraries of custom ops say what these return
     graph = load_with_sizes(options.model, dict(options.define))
     rules = load_rules(options.rules) if options.rules else ()
     capabilities = None

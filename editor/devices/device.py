@@ -61,6 +61,8 @@ class Device:
     supported: tuple[str, ...] = ()
     non_supported: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    custom_ops: tuple[str, ...] = ()
+    """Libraries of custom ops, by path or package."""
     memory: int | None = None
     """bytes"""
     peak_compute: float | None = None
@@ -98,8 +100,9 @@ class Device:
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Runtime, provider, index and properties; devices with equal settings run a model in the same way."""
-        return self.runtime, self.provider, self.index, tuple(sorted(self.properties.items()))
+        """Runtime, provider, index, properties and libraries; devices with equal ones run a model in the same way."""
+        properties = tuple(sorted(self.properties.items()))
+        return self.runtime, self.provider, self.index, properties, *self.custom_ops
 
     def labels(self) -> dict[str, str]:
         """The three target levels."""

@@ -268,6 +268,14 @@ def known_properties(runtime: str, provider: str) -> tuple[str, list[Property]]:
     ]
 
 
+def loads_custom_ops(runtime: str) -> bool:
+    """Whether a runtime registers libraries of custom ops: it has an attribute of this name that says so."""
+    return any(
+        source.name == runtime and getattr(source, "loads_custom_ops", False)
+        for source in sources()
+    )
+
+
 def is_present(runtime: str, provider: str) -> bool:
     """Whether this machine has a device of a runtime."""
     return any(

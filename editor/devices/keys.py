@@ -229,6 +229,13 @@ KEYS: dict[str, Key] = {
             FormField("Properties", "NUM_STREAMS=1; option=value", wide=True),
         ),
         Key(
+            "customOps",
+            "libraries of custom ops that ONNX Runtime registers: files, which need "
+            "[`--trust` or `--custom-ops`](#properties), or `onnxruntime-extensions`",
+            listed,
+            schema=_NAMES,
+        ),
+        Key(
             "wireType",
             "what its boundary tensors may travel as to [other machines](../device-farm.md#narrower-types-on-the-wire): "
             f"{' or '.join(f'`{one}`' for one in WIRE_TYPES)}; default: as they are",

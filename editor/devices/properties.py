@@ -25,6 +25,9 @@ _FORMS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
 }
 
 
+WAY_OUT = f"if you trust where it comes from, pass --trust or set {TRUST.name}=1"
+
+
 @dataclass(frozen=True)
 class Property:
     """An option that a runtime takes from a device table."""
@@ -47,14 +50,13 @@ def property_problem(name: str, value: str, known: Sequence[Property], owner: st
     if is_trusted():
         return ""
     stated = next((p for p in known if p.name == name), None)
-    way_out = f"if you trust where it comes from, pass --trust or set {TRUST.name}=1"
     if stated is None:
         hint = did_you_mean(name, [p.name for p in known], cutoff=0.8)
         return (
             f"the property {name[:80]!r} is not among those that {owner} takes from device tables, which may name no files "
-            f"and load no code{hint} ({way_out})"
+            f"and load no code{hint} ({WAY_OUT})"
         )
     pattern, form = _FORMS[stated.kind]
     if not pattern.fullmatch(value) or ".." in value:
-        return f"the property {name!r} must be {form}, not {value[:60]!r} ({way_out})"
+        return f"the property {name!r} must be {form}, not {value[:60]!r} ({WAY_OUT})"
     return ""

@@ -16,21 +16,24 @@ from typing import Any, NoReturn
 
 import yaml
 
+from editor import custom_ops
 from editor.arguments import did_you_mean
 from editor.devices.device import Device
 from editor.devices.discovery import (
     Target,
     known_names,
     known_properties,
+    loads_custom_ops,
     names_here,
     resolve,
     resolve_library,
     unusable_runtimes,
 )
 from editor.devices.keys import KEYS
-from editor.devices.properties import property_problem
+from editor.devices.properties import WAY_OUT, property_problem
 from editor.devices.published import Published, preset, preset_names
-from editor.errors import DeviceTableError
+from editor.errors import DeviceTableError, EditorError
+from editor.limits import is_trusted
 from editor.yaml_text import YamlError, load_yaml
 
 MAX_DEVICES = 64
@@ -235,6 +238,7 @@ class _Entry:
         logical_id: int | None = read["deviceID"]
         unit = read["unit"] or (str(logical_id) if logical_id else target.unit or "0")
         properties = self._properties(read["properties"] or {}, target)
+        libraries = self._custom_ops(read["customOps"] or (), target)
         return Device(
             name=name,
             backend=backend,
@@ -250,6 +254,7 @@ class _Entry:
             supported=read["supportedNodes"] or (),
             non_supported=read["nonSupportedNodes"] or (),
             properties=properties,
+            custom_ops=libraries,
             memory=read["memory"] or read["deviceMemory"] or target.memory,
             peak_compute=read["peakCompute"],
             peak_dram_bw=read["peakDramBw"],
@@ -266,7 +271,7 @@ class _Entry:
                 read["published"] or "",
                 read["preset"] or "",
             ),
-            entry=self.entry,
+            entry={**self.entry, "customOps": list(libraries)} if libraries else self.entry,
             index=properties.get("device_id", unit) if target.unit_selects else "",
             reason=target.reason,
         )
@@ -297,6 +302,24 @@ class _Entry:
             if problem := property_problem(name, value, known, owner):
                 self.fail(problem)
         return properties
+
+    def _custom_ops(self, named: Sequence[str], target: Target) -> tuple[str, ...]:
+        """The libraries of the entry, and those that the person gave to all devices that take some."""
+        libraries, given = [custom_ops.full_name(each) for each in named], custom_ops.given()
+        is_taking = loads_custom_ops(target.runtime)
+        if libraries and target.runtime and not target.machine and not is_taking:
+            self.fail(f"customOps: {target.title} registers no libraries of custom ops")
+        for library in libraries:
+            if library not in (custom_ops.EXTENSIONS, *given) and not is_trusted():
+                self.fail(
+                    f"customOps: {library} is code, which a table may not load ({WAY_OUT}; or pass --custom-ops {library})"
+                )
+        if not target.machine:
+            try:
+                custom_ops.give_of_table(libraries)
+            except EditorError as error:
+                self.fail(str(error))
+        return tuple(dict.fromkeys((*libraries, *(given if is_taking else ()))))
 
     def _parameters(self) -> dict[str, str]:
         block = self.entry.get("parameters")

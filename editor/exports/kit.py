@@ -15,6 +15,7 @@ import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor.arguments import check_one_of
+from editor.custom_ops import for_opsets
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
 from editor.execution.cut import Cutter, cut, missing_types
@@ -443,6 +444,7 @@ def write_kit(
         "runtime": runtime,
         "properties": {key: str(value) for key, value in target.properties.items()},
         "properties_of": target.runtime,
+        "custom_ops": for_opsets(cutter.source.opset_import, target.custom_ops),
         "models": models.entries,
         "wholes": wholes,
         "groups": measured,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
+from editor import custom_ops
 from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
@@ -192,6 +194,13 @@ def providers_of(placement: Placement) -> list[str]:
     return [*(provider for provider in dict.fromkeys(providers) if provider not in ("", CPU)), CPU]
 
 
+def custom_ops_of(placement: Placement, model: ModelProto) -> list[str]:
+    """The libraries of custom ops that the sessions register."""
+    return custom_ops.for_opsets(
+        model.opset_import, chain(*(d.custom_ops for d in placement.devices))
+    )
+
+
 def provider_notes(used: Sequence[Device]) -> list[str]:
     """A note where devices have no provider, so that their ops run on the CPU."""
     other = [d.name for d in used if not provider_of(d)]
@@ -273,6 +282,7 @@ def write_onnxruntime(
         _check_accepted(key, value)
     document |= {
         "providers": providers_of(placement),
+        "custom_ops": custom_ops_of(placement, model),
         "sizes": dict(sorted(Dimensions(graph.input_dims).with_sums(graph.define).items())),
         "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
         "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],

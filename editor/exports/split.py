@@ -11,7 +11,7 @@ from onnx.external_data_helper import convert_model_to_external_data, write_exte
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.model_copy import check_weights, script_of, stamp_model
-from editor.exports.onnxruntime import provider_notes, providers_of
+from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of
 from editor.files import json_text, replace, write_atomic
 from editor.graph.external_data import load_external_data
 from editor.placement.placement import Placement
@@ -70,6 +70,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         "made_by": stamp,
         "model": graph.name,
         "providers": providers_of(placement),
+        "custom_ops": custom_ops_of(placement, cutter.source),
         "notes": provider_notes(placement.used_devices),
         "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
         "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()],

@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from editor import custom_ops
 from editor.graph.attributes import bodies_of, captured_names, rename_values
 from editor.graph.graph import Shape, element_name, shape_of, type_name
 from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
@@ -230,6 +231,7 @@ def _types(model: ModelProto) -> dict[str, Value]:
     onnxruntime.set_default_logger_severity(_SILENT)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _SILENT
+    custom_ops.register(options, model.opset_import)
     session: Any = _pybind_state.InferenceSession(options, model.SerializeToString(), False, True)
     return {
         output.name: _value(output.name, output.type, output.shape)

@@ -13,7 +13,7 @@ from editor.graph.dimension_meanings import Meaning, meanings
 from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.graph.required_sizes import required_sizes
+from editor.graph.required_sizes import most_positions, required_sizes
 from editor.graph.tried_sizes import runs
 
 SIZES: Mapping[Meaning, tuple[int, ...]] = {
@@ -72,12 +72,17 @@ def _candidates(graph: Graph) -> Iterator[dict[str, int]]:
     dimensions = Dimensions(graph.input_dims)
     known = meanings(graph)
     choices = _choices(graph, dimensions, known)
+    most = most_positions(graph)
     for count in range(3):
         for others in combinations(choices, count):
             for values in product(*(c.sizes[1:] for c in others)):
                 chosen = dict(zip(others, values, strict=True))
                 with suppress(EditorError):
-                    yield _solved(graph, dimensions, known, choices, chosen)
+                    sizes = _solved(graph, dimensions, known, choices, chosen)
+                    of = {known[name]: size for name, size in sizes.items() if name in known}
+                    length = of.get(Meaning.PAST, 0) + of.get(Meaning.SEQUENCE, 0)
+                    if max(length, of.get(Meaning.TOTAL, 0)) <= most:
+                        yield {name: sizes[name] for name in graph.unbound}
 
 
 def _solved(
@@ -93,8 +98,7 @@ def _solved(
             sizes = dimensions.sizes(sizes)
             if name not in sizes:
                 sizes[name] = _beside(sizes, known, known[name], size)
-    sizes = dimensions.sizes(sizes)
-    return {name: sizes[name] for name in graph.unbound}
+    return dimensions.sizes(sizes)
 
 
 def _beside(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import Any
 
 from editor.graph.attributes import attribute_value
@@ -25,6 +26,12 @@ _SAME_SHAPE = frozenset(
 )
 _REPEATS = frozenset({"Add", "Div", "Mul", "Sub"})
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+_COSINES = {
+    ("com.microsoft", "GroupQueryAttention"): 7,
+    ("com.microsoft", "RotaryEmbedding"): 2,
+    ("", "RotaryEmbedding"): 1,
+}
+"""Op -> which operand has a row for each position."""
 _MOST_OPS = 200
 _LARGEST_CONFIG = 1 << 20
 
@@ -41,6 +48,19 @@ def required_sizes(graph: Graph) -> dict[str, int]:
             if isinstance(dims[axis], str):
                 found[f"{name}[{axis}]"] = size
     return {**found, **_by_config(graph)}
+
+
+def most_positions(graph: Graph) -> float:
+    """The most positions that the tables of cosines of a model have rows for, what a decoder has seen before included."""
+    rows = inf
+    for op, kind in enumerate(graph.op_types):
+        place = _COSINES.get((graph.op_domains[op], kind), -1)
+        operands = graph.op_inputs[op].tolist()
+        if 0 <= place < len(operands) and operands[place] >= 0:
+            shape = graph.tensor_shapes[operands[place]]
+            if shape and len(shape) == 2 and isinstance(shape[0], int):
+                rows = min(rows, shape[0])
+    return rows
 
 
 def _by_readers(graph: Graph, tensor: int, rank: int) -> dict[int, int]:

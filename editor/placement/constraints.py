@@ -19,6 +19,9 @@ from editor.graph.graph import Bools, Graph
 from editor.placement.rules import Rule, apply_rules, label_mask
 from editor.runtimes.base import Capability
 
+_LIBRARY_FREE = ("ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
+"""Domains whose ops come with ONNX Runtime or not at all."""
+
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
@@ -214,6 +217,11 @@ def _check_every_op_has_a_device(constraints: Constraints) -> None:
     lines.append(
         "Add a device that can run them, or shorten nonSupportedNodes in the device table."
     )
+    if domains := sorted({graph.op_domains[op] for op in impossible} - {"", *_LIBRARY_FREE}):
+        lines.append(
+            f"Ops of {', '.join(domains)} come from a library that ONNX Runtime must know: --custom-ops LIBRARY registers it "
+            "(a file, or onnxruntime-extensions)."
+        )
     if graph.define:
         sizes = ", ".join(f"{name}={size}" for name, size in graph.define.items())
         lines.append(

@@ -21,6 +21,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, helper
 
 from editor import limits
+from editor.custom_ops import stamps
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of, sources
 from editor.errors import ExecutionError, ExportError, ModelError
@@ -371,7 +372,7 @@ def merged(models: Sequence[ModelProto]) -> ModelProto:
     return result
 
 
-_FORMAT = 4
+_FORMAT = 5
 """Raise it when ops are tried in another way: earlier answers are then asked for again."""
 _MAX_ANSWERS = 20_000
 _MAX_FILE_BYTES = 32 << 20
@@ -404,7 +405,8 @@ class Answers:
         environment = sorted(
             (n, v) for n, v in os.environ.items() if n.startswith(_DRIVER_SETTINGS)
         )
-        identity = repr((_FORMAT, VERSION, device.settings, hardware, environment))
+        libraries = stamps(device.custom_ops)
+        identity = repr((_FORMAT, VERSION, device.settings, libraries, hardware, environment))
         path = (
             cache_folder("capability")
             / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"

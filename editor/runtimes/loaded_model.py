@@ -35,6 +35,7 @@ class RuntimeDefaults:
     title: str
     api_version = API_VERSION
     slowdown = 1.0
+    loads_custom_ops = False
 
     def resolve_library(self, library: str, provider: str) -> Target | None:
         """No libraries."""

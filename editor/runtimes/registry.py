@@ -8,10 +8,12 @@ unusable, with its reason, and nothing else suffers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions
 
+from editor import custom_ops
 from editor.devices.device import Device
 from editor.devices.discovery import UnusableRuntime
 from editor.devices.table import load_devices
@@ -163,7 +165,11 @@ def _ask(graph: Graph, device: Device) -> Capability:
         raise ExecutionError(f"the runtime {device.runtime} is not installed ({error})") from error
 
 
-@cache
 def stand_in() -> Device:
-    """The real device that runs the subgraphs of planned ones."""
+    """The real device that runs the subgraphs of planned ones, with all libraries of custom ops that are known."""
+    return replace(_stand_in(), custom_ops=custom_ops.known())
+
+
+@cache
+def _stand_in() -> Device:
     return load_devices([{"name": "stand-in", "backendName": STAND_IN}])[0]

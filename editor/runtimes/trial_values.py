@@ -99,6 +99,8 @@ _ANY_MAGNITUDE = _COMPARISONS | {
     *("Sub", "Sum", "Tanh", "Transpose", "Unsqueeze", "Where"),
 }
 """Ops that compute each value by itself, whatever its magnitude."""
+_GRID = np.array([-1, 0, 0.4, -0.5, 1, 0.5, 1 / 3, -1.2, -9, 5, -1 / 3, 2 / 3, -2 / 3])
+"""Where images are sampled."""
 _ODD = _ANY_MAGNITUDE | {
     *("Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "Log", "MaxPool"),
     *("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LogSoftmax", "Mish", "Pow"),
@@ -200,7 +202,12 @@ def _value(info: ValueInfoProto, model: ModelProto, bits: int) -> Array | None:
         counted = lengths(_op_shapes(model), position) if position >= 0 else None
         if counted is not None and counted.size == count:
             return counted.astype(dtype).reshape(shape)
-        wide = _wide_numbers(model, node, position, count, dtype, bits) if bits else None
+        is_data = bits or dtype.itemsize < 4  # sizes and positions have wider types
+        wide = (
+            _wide_numbers(model, node, position, count, dtype, bits or ALL_BITS)
+            if is_data
+            else None
+        )
         values = _whole_numbers(model, node, position, count) if wide is None else wide
         return values.astype(dtype).reshape(shape)
     return _real_numbers(model, node, position, count, dtype, bits).reshape(shape)
@@ -348,6 +355,10 @@ def _real_numbers(  # noqa: PLR0912  # one branch per family of ops
     model: ModelProto, node: NodeProto, position: int, count: int, dtype: np.dtype[Any], bits: int
 ) -> Array:
     """Normally distributed numbers; with zeros, large and tiny ones where an op computes each value by itself."""
+    if (
+        node.op_type == "GridSample" and position == 1
+    ):  # between pixels, at the edge and far outside, too
+        return np.resize(_GRID, count).astype(dtype)
     values = np.random.default_rng(count).standard_normal(count)
     if not bits:
         return np.asarray(values, dtype)

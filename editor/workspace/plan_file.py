@@ -141,6 +141,7 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
         raise PlanError(
             f"{path}: damaged plan ({type(error).__name__}: {str(error)[:200]})"
         ) from error
+    devices = load_devices(entries)  # whose libraries of custom ops say what these return
     if file_state(model_file) is None:
         raise PlanError(
             f'{path}: its model {model_file} is not there; put it back or edit "path" in the plan'
@@ -160,7 +161,7 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
             f"{path}: the model {model_file} changed since the plan was made (sha256 "
             f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again"
         )
-    return graph, load_devices(entries), settings
+    return graph, devices, settings
 
 
 def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str]) -> dict[str, str]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, shape_inference, version_converter
+from onnx import ModelProto, TensorProto, helper, shape_inference, version_converter
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target, cpu_name
+from editor.devices.discovery import AvailableDevice, Target
+from editor.operating_system import cpu_name
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run
 
@@ -23,6 +24,12 @@ _PACKAGE = "iree-base-compiler"
 _OLDEST_OPSET = 17
 """The importer knows older versions of few ops."""
 _BACKEND = "llvm-cpu"
+
+
+_WRONG = {
+    "GridSample": "reads memory beside the image where it is sampled outside",
+    "LpNormalization": "makes NaN of zeros",
+}
 
 
 class Iree(LoadedModelRuntime):
@@ -45,20 +52,22 @@ class Iree(LoadedModelRuntime):
             else None
         )
 
-    def is_tried(self, device: Device) -> bool:
-        """Generating code takes up to a second an op."""
-        return False
-
     def check(self, model: ModelProto, device: Device) -> None:
         """Imports the model and lowers it to the compiler's own ops, without generating code."""
         _refuse_unknown_types(model)
+        _refuse_wrong_ops(model)
         _compile(_imported(model), "--compile-to=input")
 
     def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
         """Compiles for this processor; weights become constants of the module."""
         _refuse_unknown_types(model)
+        _refuse_wrong_ops(model)
         binary = _compile(_imported(model), "--iree-llvmcpu-target-cpu=host")
         name = model.graph.name
+        types = [
+            np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+            for value in model.graph.output
+        ]
 
         def instance() -> Run:
             import iree.runtime as iree
@@ -73,7 +82,12 @@ class Iree(LoadedModelRuntime):
                 results = main(*[np.ascontiguousarray(array) for array in inputs])
                 several = results if isinstance(results, tuple | list) else [results]
                 # A view of the device's memory would change in the next run.
-                return [np.array(value.to_host()) for value in several]
+                arrays = [np.array(value.to_host()) for value in several]
+                # Its whole numbers have no sign: uint8 comes back as int8.
+                return [
+                    array.view(dtype) if array.dtype.kind in "iu" and dtype.kind in "iu" else array
+                    for array, dtype in zip(arrays, types, strict=True)
+                ]
 
             return run
 
@@ -135,3 +149,14 @@ def _refuse_unknown_types(model: ModelProto) -> None:
             TensorProto.UNDEFINED,
         ):
             raise NotImplementedError(f"{value.name} is not a tensor of numbers")
+
+
+def _refuse_wrong_ops(model: ModelProto) -> None:
+    """Raises for what IREE computes otherwise than ONNX says, and the editor's trials do not always show."""
+    for node in model.graph.node:
+        if node.op_type in _WRONG:
+            raise NotImplementedError(f"{node.op_type} {_WRONG[node.op_type]}")
+        settings = {a.name: a.s for a in node.attribute if a.name.startswith("coordinate")}
+        by_scales = len(node.input) > 2 and node.input[2]
+        if node.op_type == "Resize" and by_scales and b"align_corners" in settings.values():
+            raise NotImplementedError("Resize by scales has other corners than those of ONNX")

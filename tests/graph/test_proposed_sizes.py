@@ -15,6 +15,7 @@ from conftest import EXAMPLES, ODDITIES, ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
+from editor.execution.invented_inputs import random_inputs
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 
 
@@ -256,6 +257,52 @@ def test_packed_keys_and_values_fix_the_heads_of_the_cache(tmp_path: Path) -> No
     sizes = proposed_sizes(editor.load_model(path))
     assert sizes.pop("batch") == sizes.pop("sequence") == 1
     assert list(sizes.values()) == [1, 2, 127, 8] * 2
+
+
+@pytest.mark.parametrize("rows", [32, 20])
+def test_a_decoder_has_no_more_positions_than_its_tables_have_rows(
+    tmp_path: Path, rows: int
+) -> None:
+    operands = ["q", "k", "v", "past.key", "past.value", "seqlens", "total", "cos", "sin"]
+    nodes = [
+        helper.make_node("ReduceSum", ["mask", "one"], ["sum"], keepdims=0),
+        helper.make_node("Sub", ["sum", "one"], ["last"]),
+        helper.make_node("Cast", ["last"], ["seqlens"], to=TensorProto.INT32),
+        helper.make_node("Shape", ["mask"], ["shape"]),
+        helper.make_node("Gather", ["shape", "one"], ["length"]),
+        helper.make_node("Cast", ["length"], ["total"], to=TensorProto.INT32),
+        helper.make_node(
+            "GroupQueryAttention",
+            operands,
+            ["y", "key", "value"],
+            domain="com.microsoft",
+            num_heads=2,
+            kv_num_heads=2,
+            do_rotary=1,
+        ),
+    ]
+    cache = ["batch", 2, "past_sequence_length", 16]
+    inputs = [
+        *(helper.make_tensor_value_info(name, FLOAT, ["batch", "sequence", 32]) for name in "qkv"),
+        helper.make_tensor_value_info("mask", INT, ["batch", "total_sequence_length"]),
+        *(helper.make_tensor_value_info(f"past.{n}", FLOAT, cache) for n in ("key", "value")),
+    ]
+    table = np.ones((rows, 8), np.float32)
+    weights = [
+        numpy_helper.from_array(np.array([1]), "one"),
+        *(numpy_helper.from_array(table, name) for name in ("cos", "sin")),
+    ]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, ["batch", "sequence", 32])]
+    graph = helper.make_graph(nodes, "gqa", inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "gqa.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    sizes = proposed_sizes(editor.load_model(path))
+    past = {32: 31, 20: 15}[rows]
+    assert sizes["past_sequence_length"] == past
+    assert sizes["total_sequence_length"] == past + sizes["sequence"] <= rows
+    bound = editor.load_model(path, sizes)
+    assert editor.partition(bound, "HETERO:CPU").run(random_inputs(bound))["y"].shape == (1, 1, 32)
 
 
 def test_the_settings_of_genai_fix_the_heads_of_the_cache(tmp_path: Path) -> None:

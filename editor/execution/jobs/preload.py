@@ -129,8 +129,10 @@ def _read(
     from editor.devices.discovery import available_devices, unusable_runtimes
 
     channel.emit({"machine": (available_devices(), unusable_runtimes())})
+    from editor.devices.table import load_devices
     from editor.graph.loading import load_model
 
+    devices = load_devices(spec)  # whose libraries of custom ops say what these return
     graph = load_model(model, define)
     if graph.unbound and assume_sizes:
         from editor.graph.proposed_sizes import proposed_sizes
@@ -138,10 +140,8 @@ def _read(
         graph = load_model(model, {**define, **proposed_sizes(graph)})
     channel.emit({"graph": graph})
     if not graph.unbound:
-        from editor.devices.table import load_devices
         from editor.runtimes.registry import capability
 
-        devices = load_devices(spec)
         answers = [capability(graph, device) for device in devices]
         channel.emit({"capabilities": ([dict(d.entry) for d in devices], answers)})
     from editor.execution.jobs.tasks import remember

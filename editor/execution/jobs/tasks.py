@@ -70,9 +70,10 @@ def ask_capabilities(
     entries: Sequence[Mapping[str, Any]],
 ) -> list[Capability]:
     """[device] the ops of a model that it can run, and the reasons for the others."""
+    devices = load_devices(entries)  # whose libraries of custom ops say what these return
     graph = check_same(_graph(model, define), sha256)
     answers = []
-    for i, device in enumerate(load_devices(entries)):
+    for i, device in enumerate(devices):
         channel.emit(
             {"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)}
         )

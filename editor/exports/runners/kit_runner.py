@@ -46,6 +46,17 @@ NUMPY_TYPES = {
 }
 
 
+def register(options, libraries):
+    """Registers libraries of custom ops."""
+    for library in libraries:
+        path = library
+        if library == "onnxruntime-extensions":
+            import onnxruntime_extensions
+
+            path = onnxruntime_extensions.get_library_path()
+        options.register_custom_ops_library(path)
+
+
 class OnnxRuntime:
     """Measures with ONNX Runtime, on one execution provider."""
 
@@ -54,7 +65,7 @@ class OnnxRuntime:
     def __init__(self, target, threads, wanted):
         import onnxruntime
 
-        self.properties, self.precision = {}, ""
+        self.properties, self.precision, self.custom_ops = {}, "", []
         self.library, self.version, self.threads = onnxruntime, onnxruntime.__version__, threads
         self.library.set_default_logger_severity(4)
         here = [p for p in onnxruntime.get_available_providers() if p != "AzureExecutionProvider"]
@@ -73,6 +84,7 @@ class OnnxRuntime:
     def load(self, path, alone, trace=""):
         """A session; with ``alone`` an op that the provider refuses is an error, else the CPU runs it."""
         options = self.library.SessionOptions()
+        register(options, self.custom_ops)
         options.intra_op_num_threads = self.threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
         for key, value in self.properties.items():
@@ -454,6 +466,7 @@ def choose_backend(options, kit):
                 backend = kind(options.target, options.threads, kit["device"])
                 if kit.get("properties_of", "") in ("", kind.name) and not stands_in(backend, kit):
                     backend.properties = kit.get("properties", {})
+                backend.custom_ops = kit.get("custom_ops", [])
                 return backend
             except ImportError as error:
                 reasons.append(f"{kind.name}: {error}")

@@ -20,9 +20,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = json.loads((HERE / "@STEM@_session.json").read_text(encoding="utf-8"))
 
 
+def register(options, libraries):
+    """Registers libraries of custom ops."""
+    for library in libraries:
+        path = library
+        if library == "onnxruntime-extensions":
+            import onnxruntime_extensions
+
+            path = onnxruntime_extensions.get_library_path()
+        options.register_custom_ops_library(path)
+
+
 def open_session():
     """The session, with its assignment recorded."""
     options = onnxruntime.SessionOptions()
+    register(options, DOCUMENT["custom_ops"])
     for key, value in DOCUMENT["session"].items():
         options.add_session_config_entry(key, value)
     for name, size in DOCUMENT["sizes"].items():  # the plan holds for these sizes of the inputs

@@ -17,6 +17,17 @@ import onnxruntime
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def register(options, libraries):
+    """Registers libraries of custom ops."""
+    for library in libraries:
+        path = library
+        if library == "onnxruntime-extensions":
+            import onnxruntime_extensions
+
+            path = onnxruntime_extensions.get_library_path()
+        options.register_custom_ops_library(path)
+
+
 class Split:
     """All subgraphs as sessions, in order of execution."""
 
@@ -27,6 +38,7 @@ class Split:
             print(f"note: {note}", file=sys.stderr)
         here = onnxruntime.get_available_providers()
         options = onnxruntime.SessionOptions()
+        register(options, self.manifest["custom_ops"])
         options.intra_op_num_threads = threads
         # Threads may spin during a run, but not after it against those of the next session.
         options.add_session_config_entry("session.force_spinning_stop", "1")

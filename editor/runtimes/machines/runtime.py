@@ -238,4 +238,6 @@ class Machines(RuntimeDefaults):
 
 def device_entry(device: Device) -> dict[str, object]:
     """The table entry by which the worker of a device finds it."""
-    return {"name": device.provider.partition("/")[2], "properties": dict(device.properties)}
+    libraries = {"customOps": list(device.custom_ops)} if device.custom_ops else {}
+    name = device.provider.partition("/")[2]
+    return {"name": name, "properties": dict(device.properties), **libraries}

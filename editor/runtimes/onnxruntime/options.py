@@ -11,6 +11,7 @@ from typing import Any
 import onnxruntime as ort
 from onnx import ModelProto
 
+from editor import custom_ops
 from editor.runtimes.base import summarize_error
 from editor.runtimes.onnxruntime.providers import CPU
 
@@ -88,34 +89,31 @@ def evaluate(
     model: ModelProto, outputs: Sequence[str], folder: Path, feeds: Mapping[str, Any]
 ) -> list[Any]:
     """Outputs of a model, as numpy arrays; raises whatever ONNX Runtime raises."""
-    session = ort.InferenceSession(
-        model.SerializeToString(), session_options(folder), providers=[CPU]
-    )
+    session = _session_of(model, session_options(folder))
     return list(session.run(list(outputs), dict(feeds)))
 
 
 def run_once(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Outputs of a small model by name; the graph runs as it is. Raises whatever ONNX Runtime raises."""
-    session = ort.InferenceSession(
-        model.SerializeToString(), session_options(optimize=False), providers=[CPU]
-    )
+    session = _session_of(model, session_options(optimize=False))
     names = [output.name for output in model.graph.output]
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 
 def output_types(model: ModelProto, folder: Path) -> list[tuple[str, str, list[int | str | None]]]:
     """(name, type as ONNX Runtime writes it, shape) of each output; raises whatever ONNX Runtime raises."""
-    session = ort.InferenceSession(
-        model.SerializeToString(), session_options(folder, optimize=False), providers=[CPU]
-    )
+    session = _session_of(model, session_options(folder, optimize=False))
     return [(output.name, output.type, output.shape) for output in session.get_outputs()]
 
 
 def check_setting(model: ModelProto, key: str, value: str) -> None:
     """Creates a session with a configuration entry; raises whatever ONNX Runtime raises when it refuses."""
-    ort.InferenceSession(
-        model.SerializeToString(), session_options(entries={key: value}), providers=[CPU]
-    )
+    _session_of(model, session_options(entries={key: value}))
+
+
+def _session_of(model: ModelProto, options: ort.SessionOptions) -> Any:
+    custom_ops.register(options, model.opset_import)
+    return ort.InferenceSession(model.SerializeToString(), options, providers=[CPU])
 
 
 VERSION: str = ort.__version__

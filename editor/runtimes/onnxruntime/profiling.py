@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto, NodeProto
 
+from editor import custom_ops
 from editor.devices.device import Device
 from editor.graph.attributes import op_reads
 from editor.graph.graph import Graph, Ints
@@ -157,6 +158,7 @@ def kernel_times(
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "trace")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
+        custom_ops.register(options, submodel.model.opset_import, device.custom_ops)
         session = create_session(submodel.model.SerializeToString(), options, device)
         feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
         begin, count = perf_counter(), 0

@@ -42,6 +42,7 @@ class OnnxRuntime(RuntimeDefaults):
 
     name = NAME
     title = TITLE
+    loads_custom_ops = True
 
     def devices(self) -> Sequence[AvailableDevice]:
         """Built-in providers, each GPU of CUDA, and devices of plugins."""
@@ -95,6 +96,7 @@ class OnnxRuntime(RuntimeDefaults):
         """Reasons by the names of nodes; raises whatever ONNX Runtime raises."""
         import onnxruntime as ort
 
+        from editor import custom_ops
         from editor.runtimes.onnxruntime.options import session_options
         from editor.runtimes.onnxruntime.session import RECORD, create_session, refused_ops
 
@@ -102,6 +104,7 @@ class OnnxRuntime(RuntimeDefaults):
         if self.depends_on_neighbours(device):
             # These compile what they are given: constants must be folded before, as they are before a run.
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        custom_ops.register(options, model.opset_import, device.custom_ops)
         session = create_session(model.SerializeToString(), options, device)
         # The probe's own fillers have no name.
         return {

@@ -16,6 +16,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto, TensorProto
 
+from editor import custom_ops
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.files import file_state
@@ -309,6 +310,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         made = session_options(submodel.folder, options.threads, entries={**entries, **more})
         # The block of a memory pattern comes beside what the arena has from the first run: up to twice the memory for tensors,
         # and no run is faster for it.
+        custom_ops.register(made, submodel.model.opset_import, device.custom_ops)
         made.enable_mem_pattern = device.provider not in (CPU, CUDA)
         return made
 
