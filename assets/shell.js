@@ -117,14 +117,14 @@
     editor.legend();
   }
 
-  /* A tab opens the tables. */
+  /* A tab opens the tables, and so does what shows its result there. */
   document.addEventListener(
     "click",
     (event) => {
-      const tab = editor.targetOf(event).closest?.("#dock [role=tab]");
+      const tab = editor.targetOf(event).closest?.("#dock [role=tab], #bench-open");
       if (!tab) return;
       hide("dock", false);
-      remember({ tab: tab.id });
+      remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
     },
     true,
   );

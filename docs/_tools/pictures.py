@@ -74,6 +74,7 @@ def write_blocks(path: Path, model: str) -> None:
             page.press("#find", "Enter")
             expect(page.locator("#inspector .op-type")).to_have_text("Sqrt")
             page.keyboard.press("Escape")
+            page.click("#more summary")
             page.click("[data-grow=alike]")
             expect(page.locator("#inspector")).to_contain_text("ops selected")
             page.get_by_role("button", name="CPU", exact=True).last.click()  # Pin all to
@@ -120,9 +121,9 @@ def stroke(page: Page) -> Iterator[Frame]:
         const at = heteroCy.container().getBoundingClientRect();
         const seen = heteroCy.nodes('.op').filter((n) => {
             const b = n.renderedBoundingBox();
-            return b.y1 > 60 && b.y2 < at.height - 60 && b.x1 > 20 && b.x2 < at.width - 20;
+            return b.y1 > 60 && b.y2 < at.height - 60 && b.x1 > 250 && b.x2 < at.width - 360;
         });
-        const box = seen.slice(1, 7).renderedBoundingBox();
+        const box = seen.slice(1, 6).renderedBoundingBox();
         return [box.x1 + at.left - 3, box.y1 + at.top - 3, box.x2 + at.left + 3, box.y2 + at.top + 3];
     }""")
     page.keyboard.down("Shift")
