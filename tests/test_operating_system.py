@@ -110,10 +110,10 @@ def test_commands_work_and_keep_limits_without_a_parent_that_watches(tmp_path: P
     arguments = ("--devices", "HETERO:CPU", "--out", tmp_path)
     done = command("partition", model, *arguments)
     assert done.returncode == 0 and (tmp_path / "plan.json").exists(), done.stderr
-    bomb = write_bomb("repeat", tmp_path)
+    bomb = write_bomb("range_in_branch", tmp_path)
     done = command("partition", bomb, *arguments, HETERO_LIMIT_SECONDS="1")
     assert done.returncode == 1 and done.stderr.startswith("error: "), done.stderr
-    assert "repeat.onnx" in done.stderr and "HETERO_LIMIT_SECONDS" in done.stderr
+    assert "range_in_branch.onnx" in done.stderr and "HETERO_LIMIT_SECONDS" in done.stderr
 
 
 def test_a_lock_is_held_until_its_file_is_closed(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def backend_cases(most: int | None = None) -> Iterator[BackendCase]:
     tests: list[Any] = sorted(loader.load_node_model_tests(), key=lambda test: str(test.name))
     step = max(len(tests) // most, 1) if most else 1
     for test in tests[::step]:
-        if any(is_random(node.op_type, node.domain) for node in test.model.graph.node):
+        if any(is_random(node) for node in test.model.graph.node):
             continue
         for inputs, outputs in test.data_sets[:1]:
             if all(

@@ -21,7 +21,7 @@ from editor.files import file_state, parse_json, read_text
 from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
-from editor.imports.formats import words
+from editor.imports.formats import FORMATS, words
 from editor.imports.matching import Layer
 from editor.imports.profile_files import DEVICE_COLUMNS, delimiter_of
 from editor.imports.registry import read
@@ -181,7 +181,15 @@ def read_affinities(path: Path) -> ImportedAffinities:
     """
     imported: ImportedAffinities | None = read(path, times=False)
     if imported is None:
-        raise PlanError(f"{path}: affinities can come from {words(times=False)}")
+        known = sorted(
+            {end for form in FORMATS.values() if not form.times for end in form.suffixes}
+        )
+        ending = path.suffix.lower()
+        if ending not in known:
+            raise PlanError(
+                f"{path}: affinities can come from files of the kinds {', '.join(known)}"
+            )
+        raise PlanError(f"{path}: affinities can come from {words(times=False, suffix=ending)}")
     return imported
 
 

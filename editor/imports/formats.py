@@ -172,10 +172,11 @@ FORMATS: dict[str, ImportFormat] = {
 """By name, in the order in which a file is looked at."""
 
 
-def words(times: bool) -> str:
-    """The formats of affinities or of times with their suffixes, in a few words."""
+def words(times: bool, suffix: str = "") -> str:
+    """The formats of affinities or of times with their suffixes, in a few words; of those with a suffix where it has any."""
     texts: dict[tuple[str, ...], list[str]] = {}
-    for form in FORMATS.values():
-        if form.times == times and form.text not in texts.setdefault(form.suffixes, []):
+    forms = [form for form in FORMATS.values() if form.times == times]
+    for form in [form for form in forms if suffix in form.suffixes] or forms:
+        if form.text not in texts.setdefault(form.suffixes, []):
             texts[form.suffixes].append(form.text)
     return "; ".join(f"{', '.join(all_)} ({', '.join(ends)})" for ends, all_ in texts.items())

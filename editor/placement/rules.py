@@ -294,7 +294,9 @@ def _parse_rule(data: Any, where: str) -> Rule:
         )
     for key in data:
         check_one_of(key, _KEYS, f"{where}: unknown key", PinError)
-    empty = [k for k in (*_PATTERNS, "nth") if k in data and data[k] in (None, "")]
+    empty = [
+        k for k in (*_PATTERNS, "nth") if k in data and (data[k] is None or str(data[k]) == "")
+    ]
     if empty:
         raise PinError(
             f"{where}: {empty[0]} is empty; say what it must be, or leave it out to match every op"
