@@ -129,6 +129,11 @@
     true,
   );
 
+  document.addEventListener("keydown", (event) => {
+    const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
+    if (walks && editor.targetOf(event).closest?.("#dock [role=tab]")) hide("dock", false);
+  });
+
   /** @type {Hetero["togglePanel"]} */
   function togglePanel(name) {
     const hidden = !editor.one("#editor").classList.contains(`no-${name}`);

@@ -97,7 +97,7 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
 
 def _problem_of(model: Path) -> str:
     """Why OpenVINO cannot read an exported model; "" where it can, or is not installed."""
-    if find_spec("openvino") is None:
+    if not find_spec("openvino"):
         return ""
     try:
         return run(read_problem, model, what="reading with OpenVINO", path=model)

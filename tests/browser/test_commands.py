@@ -37,14 +37,14 @@ def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it
     opened: Page,
 ) -> None:
     page = opened
-    page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
+    page.locator("#graph").click(position={"x": 700, "y": 24}, button="right")
     menu = page.locator("#context-menu")
     expect(menu).to_contain_text("Fit the graph")
     expect(menu).not_to_contain_text("Unpin the selection")
     page.keyboard.press("Escape")
     expect(menu).to_be_hidden()
-    page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
-    page.locator("#graph").click(position={"x": 500, "y": 12})
+    page.locator("#graph").click(position={"x": 700, "y": 24}, button="right")
+    page.locator("#graph").click(position={"x": 600, "y": 24})
     expect(menu).to_be_hidden()
 
 
@@ -262,7 +262,7 @@ def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_
     until(page, f"heteroCy.height() < {height} && {top} > 50")
     act(page, "heteroCy.panBy({ x: 40, y: 0 })")
     pan = page.evaluate("heteroCy.pan().x")
-    page.get_by_role("tab", name="Fallbacks").click()
+    page.keyboard.press("Shift+B")
     until(page, f"heteroCy.height() === {height}")
     assert page.evaluate("heteroCy.pan().x") == pan, "what somebody looks at stays"
     page.close()

@@ -33,7 +33,7 @@ def test_the_script_of_tables_comes_with_the_first_table(page: Page, server: Ser
     page.on("request", lambda request: asked.append(request.url))
     page.goto(server.url)
     ready(page)
-    expect(page.get_by_role("tabpanel", name="Fallbacks")).to_be_visible()
+    expect(page.get_by_role("tab", name="Fallbacks")).to_be_visible()
     assert not any("ag_grid" in url for url in asked)
     page.get_by_role("tab", name="Transfers").click()
     expect(page.locator("#transfers .ag-row").first).to_be_visible()

@@ -193,6 +193,7 @@ def test_devices_are_dragged_and_panels_remember_their_size(fresh: Page) -> None
     )
     until(page, "window.heteroCy.nodes('.op')[0].data('label').includes('ONNX')")
     assert fills(page) != before
+    page.click("role=tab[name=Memory]")
     handle = page.locator(".resize-dock").bounding_box()
     assert handle
     page.mouse.move(handle["x"] + 200, handle["y"] + 2)
@@ -223,7 +224,7 @@ def test_arrow_keys_walk_along_edges_and_space_paints(fresh: Page) -> None:
         return int(found[0])
 
     page.locator("#graph").click(
-        position={"x": 30, "y": 200}
+        position={"x": 640, "y": 24}
     )  # nothing: the keys belong to the graph
     start = press("ArrowDown")
     below = press("ArrowDown")
@@ -326,7 +327,7 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
         "heteroCy.nodes('.op').not('.dim').length"
     )
     expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)
-    page.locator("#graph").click(position={"x": 12, "y": 200})
+    page.locator("#graph").click(position={"x": 640, "y": 24})
     page.keyboard.press("Escape")
     expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(0)
     expect(page.locator("#inspector")).to_contain_text("Click an op")

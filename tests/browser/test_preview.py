@@ -35,7 +35,7 @@ def test_the_picture_is_what_the_live_graph_shows(
     ready(first)
     let_go = hold(page, "**/*dash_renderer*")
     page.goto(first.url, wait_until="commit")
-    page.wait_for_selector("#preview g[transform] text")
+    page.wait_for_selector("#preview g[transform] rect")
     picture = page.evaluate(_PICTURE)
     words = page.locator("#preview text").all_text_contents()
     assert (

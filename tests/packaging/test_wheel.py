@@ -41,13 +41,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` folder of an environment that holds the wheel and its dependencies, at the versions of the lock."""
     folder = tmp_path_factory.mktemp("installed")
     pins = folder / "constraints.txt"
-    pins.write_text(
-        "\n".join(
-            re.findall(
-                r"^[a-z0-9][^ \\\n]*==[^\s\\]+", (ROOT / "requirements.txt").read_text(), re.M
-            )
-        )
-    )
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    pinned = [line.removesuffix(" \\") for line in lines if re.match("[a-z0-9].*==", line)]
+    pins.write_text("\n".join(pinned))
     uv = [sys.executable, "-m", "uv", "--quiet"]
     subprocess.run(
         [*uv, "venv", "--python", sys.executable, str(folder / "venv")], check=True, env=OURS
