@@ -49,14 +49,16 @@ VALUES = {
     "swift_f0/model": {"fmin": np.array(46.875, np.float32), "fmax": np.array(2093.75, np.float32)}
 }
 """Inputs that mean nothing at random: the lowest and the highest pitch."""
-LARGEST_SHARE = 1e-3
-"""Of an output's largest value, that two runtimes may differ by."""
+LARGEST_SHARE = 1e-2
+"""Of an output's largest value, that two runtimes may differ by; what is computed wrongly differs by far more."""
 STRETCHES = 12
 MOST_FLOPS = 1e7
 """Of an op that the interpreter, which is written in Python, is given."""
 BENCHMARK_SECONDS = 0.3
 SECONDS = 90
 """For one model."""
+NOISY_RUNS = 3
+"""Of the unsplit model, which tell how much of a difference is rounding: four times as much is allowed."""
 
 
 def install(folder: Path) -> str:
@@ -178,6 +180,7 @@ class Trial:
     """What was found of one model."""
 
     def __init__(self) -> None:
+        self.allowed = LARGEST_SHARE
         self.faults: dict[str, str] = {}
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
@@ -195,7 +198,7 @@ class Trial:
         share = self.step(name, lambda: max(_share(expected[o], found[o]) for o in expected))
         if share is None:
             return "fails"
-        if not share <= LARGEST_SHARE:
+        if not share <= self.allowed:
             self.faults[name] = f"differs by {share:.2g} of the largest value"
         return f"{share:.1g}"
 
@@ -208,6 +211,26 @@ def _share(expected: Any, found: Any) -> float:
     wide = np.asarray(expected, np.float64)
     largest = float(np.abs(wide).max()) or 1.0
     return float(np.abs(wide - np.asarray(found, np.float64)).max()) / largest
+
+
+def _by_noise(
+    run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    feeds: Mapping[str, Any],
+    whole: Mapping[str, Any],
+) -> float:
+    """How far outputs move where inputs differ in the last digit of a float32: by 1 % for some models."""
+    most, draw = 0.0, np.random.default_rng(0)
+    for _ in range(NOISY_RUNS):
+        noisy = {
+            name: (value * (1 + 1e-7 * draw.standard_normal(value.shape))).astype(value.dtype)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+            else value
+            for name, value in feeds.items()
+        }
+        found = run(noisy)
+        moved = [_share(expected, found[name]) for name, expected in whole.items()]
+        most = max([most, *(each for each in moved if np.isfinite(each))])
+    return most
 
 
 def tried(path: Path, seed: int) -> dict[str, Any]:
@@ -224,6 +247,10 @@ def tried(path: Path, seed: int) -> dict[str, Any]:
     whole = trial.step("unsplit", lambda: compile_whole(graph, devices[1]).run(feeds))
     if whole is None:
         return row
+    trial.allowed = max(
+        LARGEST_SHARE,
+        4 * _by_noise(lambda x: compile_whole(graph, devices[1]).run(x), feeds, whole),
+    )
     row["placed"] = trial.compared("run", whole, trial.step("run", lambda: plan.run(feeds)))
     trial.step("benchmark", lambda: plan.benchmark(BENCHMARK_SECONDS, inputs=feeds))
     pins = trial.step("capability", lambda: random_pins(graph, seed))
