@@ -70,11 +70,11 @@ def test_a_run_on_a_busy_or_changed_machine_corrects_nothing(chain: Graph) -> No
     result = Benchmark({"plan": plan.placement}, 0.3).run()[0]
     median = result.total.median
     with pytest.raises(
-        EditorError, match="too uncertain to correct profiles by .95 % interval ±20 %"
+        EditorError, match="too uncertain to correct profiles by .95 % interval ±19 %"
     ):
         correct_profiles(
             plan.placement,
-            replace(result, total=replace(result.total, low=0.8 * median, high=1.2 * median)),
+            replace(result, total=replace(result.total, low=0.81 * median, high=1.19 * median)),
         )
     certain = replace(
         result,
