@@ -46,6 +46,7 @@ def test_an_op_without_a_lowering_is_refused_with_the_reason(tmp_path: Path) -> 
     model = onnx.load(path)
     model.graph.node[0].op_type, model.graph.node[0].domain = "NoSuchOp", "com.example"
     model.opset_import.append(helper.make_opsetid("com.example", 1))
+    model.graph.value_info.append(helper.make_tensor_value_info("t1", TensorProto.FLOAT, [2, 4]))
     onnx.save(model, path)
     plan = editor.partition(editor.load_model(path), "HETERO:IREE,NPU")
     assert plan.affinity == {"t1": "NPU", "t2": "IREE"}
