@@ -29,6 +29,7 @@ from editor.graph.dimensions import bind_sizes
 from editor.graph.fixed_sizes import node_of, size_of
 from editor.graph.graph import Graph, Ints, TensorKind
 from editor.graph.model_file import read_again
+from editor.graph.openvino_ir import is_kept_alive
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by
 from editor.graph.value_types import make_value_info, type_proto
 from editor.placement.placement import Placement
@@ -54,6 +55,8 @@ def fold_constants(
         source: the parsed model file.
         overridden: initializers that each run may replace; ops that depend on them are not folded.
     """
+    if not graph.is_onnx:
+        return frozenset(), {}
     ops = _ops(graph, overridden)
     outputs = _outputs_of(graph, ops)
     sizes = graph.tensor_bytes[[t for op in ops for t in graph.op_outputs[op].tolist() if t >= 0]]
@@ -199,6 +202,8 @@ class Cutter:
     @cached_property
     def known(self) -> dict[str, TensorProto]:
         """Values that static shapes determine, by tensor name."""
+        if not self.graph.is_onnx:
+            return {}
         return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
 
     @cached_property
@@ -350,7 +355,7 @@ def _live(nodes: Mapping[int, NodeProto], outputs: Iterable[str]) -> list[int]:
     wanted = set(outputs)
     live = []
     for op, node in reversed(list(nodes.items())):
-        if any(name in wanted for name in node.output):
+        if is_kept_alive(node) or any(name in wanted for name in node.output):
             live.append(op)
             wanted.update(op_reads(node))
     return live[::-1]

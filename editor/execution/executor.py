@@ -65,7 +65,7 @@ def compile_placement(
     _check_weights(cutter)
     options = CompileOptions(threads, keep=True, requests=requests)
     by_name = {d.name: d for d in placement.devices}
-    real = {d.name: stand_in() if d.planned else d for d in placement.devices}
+    real = {d.name: stand_in(placement.graph.format) if d.planned else d for d in placement.devices}
 
     def step_of(subgraph: Subgraph, submodel: SubModel) -> Step:
         device, runs_on = by_name[subgraph.device], real[subgraph.device]

@@ -60,7 +60,7 @@ def _manner(graph: Graph) -> int:
 
 def _first_accepted(graph: Graph, tried: Sequence[Mapping[str, Value]]) -> int:
     """The number of the first inputs with which the unsplit model runs on ONNX Runtime's CPU; else 0."""
-    compiled = compile_whole(graph, stand_in())
+    compiled = compile_whole(graph, stand_in(graph.format))
     for i, values in enumerate(tried):
         if any(_equal(values, before) for before in tried[:i]):
             continue

@@ -292,7 +292,7 @@ class _Trials:
             return dict(inputs)
         names = list(dict.fromkeys(graph.tensor_names[t] for t in tensors.tolist()))
         try:
-            whole = compile_whole(graph, stand_in(), extra_outputs=names)
+            whole = compile_whole(graph, stand_in(graph.format), extra_outputs=names)
             return {**inputs, **whole.capture(inputs, names)}
         except ExecutionError:
             return {}

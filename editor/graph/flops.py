@@ -178,13 +178,9 @@ def _flops(graph: Graph, op: int) -> float:
             if len(shapes) > 1
             else None
         )
-        return 2.0 * out * _elements(weight[1:] if weight else None)
+        return 2.0 * out * _each(weight, shapes[0])
     if kind == "ConvTranspose":
-        return (
-            2.0
-            * _elements(shapes[0])
-            * _elements(shapes[1][1:] if len(shapes) > 1 and shapes[1] else None)
-        )
+        return 2.0 * _elements(shapes[0]) * _each(shapes[1] if len(shapes) > 1 else None, shapes[0])
     if kind in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"):
         return 2.0 * out * _inner(graph, op, shapes)
     if kind in ("LSTM", "GRU", "RNN"):
@@ -208,6 +204,13 @@ def _flops(graph: Graph, op: int) -> float:
     ):
         return float(_elements(shapes[0] if shapes else None))
     return float(out * _PER_ELEMENT.get(kind, 1))
+
+
+def _each(weight: Shape | None, operand: Shape | None) -> int:
+    """Multiplications for each element of a convolution; OpenVINO's weights begin with the number of groups."""
+    if not weight:
+        return 0
+    return _elements(weight[2:] if operand and len(weight) == len(operand) + 1 else weight[1:])
 
 
 def _inner(graph: Graph, op: int, shapes: list[Shape | None]) -> int:

@@ -255,9 +255,18 @@ class Graph:
     inner_ops: tuple[InnerOp, ...]
 
     key_index: Mapping[str, int] = field(repr=False, default_factory=dict)
+    format: str = "onnx"
+    """``openvino``: the model is made of OpenVINO's layers"""
+    op_layers: tuple[str, ...] = ()
+    """[op] its type in the file, where that is not ONNX's name of it, which is in ``op_types``"""
 
     def __len__(self) -> int:
         return len(self.op_keys)
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the ops are ONNX's, so that runtimes other than OpenVINO can be asked about them."""
+        return self.format == "onnx"
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self)} ops, {len(self.tensor_names)} tensors>"
@@ -296,6 +305,17 @@ class Graph:
         return constant
 
     @cached_property
+    def state_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Ops that read and that set the same state (OpenVINO's ReadValue and Assign): both are on one device."""
+        found: dict[str, dict[str, int]] = {}
+        for op, layer in enumerate(self.op_layers):
+            if layer in ("ReadValue", "Assign"):
+                name = dict(self.op_attributes[op]).get("variable_id", "")
+                found.setdefault(name, {})[layer] = op
+        pairs = (ops for ops in found.values() if len(ops) == 2)
+        return tuple((ops["ReadValue"], ops["Assign"]) for ops in pairs)
+
+    @cached_property
     def rank(self) -> Ints:
         """[op] position in the topological order."""
         rank = np.empty(len(self), np.int64)
@@ -323,7 +343,9 @@ class Graph:
         return _unique_rows(producer, consumer, len(self))
 
     def type_label(self, op: int) -> str:
-        """Op type, with the domain unless it is the default one."""
+        """Op type as the file has it, with the domain unless it is the default one."""
+        if self.op_layers:
+            return self.op_layers[op]
         domain = self.op_domains[op]
         return self.op_types[op] if domain in ("", "ai.onnx") else f"{domain}::{self.op_types[op]}"
 

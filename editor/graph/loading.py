@@ -34,6 +34,10 @@ from editor.graph.graph import (
 from editor.graph.impossible_sizes import impossible_sizes
 from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.opening import open_closed, split_define
+from editor.graph.openvino_ir import is_ir_model
+from editor.graph.openvino_layers import DOMAIN as OPENVINO
+from editor.graph.openvino_layers import onnx_type
+from editor.graph.openvino_shapes import inferred_values
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.scopes.paths import module_of
 from editor.graph.static_values import constant_ops, is_static, read_by
@@ -118,6 +122,7 @@ class _Builder:
 
     def __init__(self, model: ModelProto, path: Path) -> None:
         self.model, self.path = model, path
+        self.is_ir = is_ir_model(model)
         self.names: list[str] = []
         self.index: dict[str, int] = {}
         self.declared: dict[int, tuple[str, Shape]] = {}
@@ -143,10 +148,14 @@ class _Builder:
         read_rows, result_rows = Rows.of(reads), Rows.of(results)
         producer = np.array(self.producer, np.int64)
         kind = np.array(self.kinds, np.int8)
-        op_types = tuple(_intern(n.op_type for n in proto.node))
-        domains = tuple(_intern(n.domain for n in proto.node))
+        layers = tuple(_intern(n.op_type for n in proto.node))
+        known = [onnx_type(n.op_type) if self.is_ir else "" for n in proto.node]
+        op_types = tuple(_intern(k or kind for k, kind in zip(known, layers, strict=True)))
+        domains = tuple(
+            _intern("" if k else n.domain for k, n in zip(known, proto.node, strict=True))
+        )
         order = self._topological_order(read_rows, producer)
-        types, shapes, note, sizes = self._types_and_shapes(order, overridable_names)
+        types, shapes, note, sizes = self._types_and_shapes(order, overridable_names, define)
         is_atomic = np.array([bool(bodies_of(n)) for n in proto.node], bool)
         is_size = np.array([bool(n.output) and n.output[0] in sizes for n in proto.node], bool)
 
@@ -216,6 +225,8 @@ class _Builder:
             outputs=np.array(outputs, np.int64),
             inner_ops=tuple(op for i, node in enumerate(proto.node) for op in _inner_ops(node, i)),
             key_index={key: i for i, key in enumerate(keys)},
+            format=OPENVINO if self.is_ir else "onnx",
+            op_layers=layers if self.is_ir else (),
         )
 
     def _add_inputs_and_initializers(self) -> tuple[list[int], set[str]]:
@@ -273,10 +284,21 @@ class _Builder:
         return self.index[name]
 
     def _types_and_shapes(
-        self, order: Ints, overridable: set[str]
+        self, order: Ints, overridable: set[str], define: Mapping[str, int]
     ) -> tuple[list[str], list[Shape | None], str, set[str]]:
         """(types, shapes, note on faults, outputs of the ops that read fixed sizes)."""
         model = self.model
+        if self.is_ir:
+            folder = external_data_folder(model, self.path)
+            try:
+                found = inferred_values(model, folder, define)
+            except ModelError as error:
+                raise ModelError(f"{self.path}: {error}") from None
+            pairs = [
+                self.declared.get(i) or found.get(name, ("", None))
+                for i, name in enumerate(self.names)
+            ]
+            return [kind for kind, _ in pairs], [shape for _, shape in pairs], "", set()
         if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
             model = ModelProto()
             model.CopyFrom(self.model)

@@ -21,6 +21,8 @@ from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
 from editor.graph.graph import Graph
 from editor.graph.opening import open_again
+from editor.graph.openvino_ir import is_ir, read_ir
+from editor.graph.openvino_layers import DOMAIN
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
@@ -57,6 +59,11 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     """As ``read_model``, with the SHA-256 of the bytes that were parsed."""
     path = Path(path)
     data = _read_bytes(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    if is_ir(data):
+        model = read_ir(data, path, path.with_suffix(".bin"))
+        check_external_data(model, path)
+        return model, sha256
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
@@ -70,7 +77,7 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     _check_names(model, path)
     _check_functions(model, path)
     check_external_data(model, path)
-    return model, hashlib.sha256(data).hexdigest()
+    return model, sha256
 
 
 def read_again(graph: Graph) -> ModelProto:
@@ -111,6 +118,8 @@ def _check_opsets(model: ModelProto, path: Path) -> None:
         *model.opset_import,
         *(o for function in model.functions for o in function.opset_import),
     ):
+        if opset.domain == DOMAIN:
+            raise ModelError(f"{path}: the opset {DOMAIN!r} is not for ONNX files")
         if not 0 <= opset.version <= MAX_OPSET:
             domain = opset.domain or "ai.onnx"
             raise ModelError(

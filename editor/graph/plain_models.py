@@ -160,6 +160,7 @@ def has_plain_ops(graph: Graph) -> bool:
     """Whether any process may ask a runtime about the ops of a graph, one by one."""
     if (
         len(graph) > _MAX_OPS
+        or not graph.is_onnx
         or graph.op_is_atomic.any()
         or any(domain not in ("", "ai.onnx") for domain in graph.op_domains)
     ):

@@ -55,6 +55,8 @@ _NEVER_CONSTANT = frozenset(
         "Bernoulli",
         "Dropout",
         "BatchNormalization",
+        "ReadValue",
+        "Assign",
     }
 )
 
@@ -78,7 +80,7 @@ def constant_ops(
     is_output[outputs] = True
     constant = np.zeros(len(op_types), bool)
     for op in order:
-        if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in ("", "ai.onnx"):
+        if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in ("", "ai.onnx", "openvino"):
             continue
         outputs_of_op = results[op]
         outputs_of_op = outputs_of_op[outputs_of_op >= 0]

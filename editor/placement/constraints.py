@@ -128,6 +128,11 @@ def constrain(
         if not row.any():
             refused.append(_refusal(constraints, op, label, wanted))
         allowed[op] = row
+    for pair in graph.state_pairs:
+        if not (both := allowed[list(pair)].all(axis=0)).any():
+            names = " and ".join(repr(graph.display_name(op)) for op in pair)
+            refused.append(f"{names} read and set one state: no device may run both")
+        allowed[list(pair)] = both
     if refused:
         more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise PinError("\n".join(refused[:10]) + more)

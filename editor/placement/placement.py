@@ -29,7 +29,7 @@ from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
 from editor.placement.subgraphs.grouping import Grouping, grouping_of
 from editor.runtimes.base import Capability
-from editor.runtimes.registry import capability
+from editor.runtimes.registry import capability, for_model
 from editor.text import human_seconds
 
 
@@ -431,6 +431,7 @@ def solve(
     Raises:
         UnboundSymbolError, PinError, UnsupportedOpError, EditorError (unknown policy).
     """
+    devices = tuple(for_model(graph, device) for device in devices)
     if graph.unbound:
         example = " ".join(f"--define {name}=1" for name in graph.unbound)
         raise UnboundSymbolError(

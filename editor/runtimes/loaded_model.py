@@ -36,6 +36,8 @@ class RuntimeDefaults:
     api_version = API_VERSION
     slowdown = 1.0
     loads_custom_ops = False
+    formats: tuple[str, ...] = ("onnx",)
+    """What the models are made of that it runs."""
 
     def resolve_library(self, library: str, provider: str) -> Target | None:
         """No libraries."""

@@ -27,8 +27,8 @@ from editor.sandbox.worker import run
 from editor.startup import installed_folders
 
 ENTRY_POINTS = "hetero_editor.runtimes"
-STAND_IN = "CPU"
-"""Name of the device that runs the subgraphs of planned devices, so that results can be checked."""
+STAND_INS = {"onnx": "CPU", "openvino": "OpenVINO.CPU"}
+"""Format -> the device that runs the subgraphs of planned devices, so that results can be checked."""
 
 # Device names are resolved in this order.
 _BUILT_IN = {
@@ -39,6 +39,7 @@ _BUILT_IN = {
     "machines": "editor.runtimes.machines.runtime:Machines",
 }
 
+_ONNX = ("onnx",)
 _answers: dict[tuple[object, ...], Capability] = {}
 _MAX_ANSWERS = 64
 
@@ -116,6 +117,16 @@ def runtime_of(name: str) -> Runtime:
     return runtime
 
 
+def for_model(graph: Graph, device: Device) -> Device:
+    """The device as it is for a model: planned where its runtime does not run models of this format."""
+    if device.planned or graph.format in getattr(
+        runtime_of(device.runtime), "formats", _ONNX
+    ):
+        return device
+    reason = f"{device.title} runs ONNX models, and this is OpenVINO IR"
+    return replace(device, present=False, runtime="", provider="", reason=reason)
+
+
 def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capability:
     """The ops that a device can run: what the runtime answers, what runs have taught, and what is published of the device.
 
@@ -130,6 +141,7 @@ def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capab
         ExecutionError: the runtime is not installed.
         LimitError: the runtime needs more time or memory than the limits allow.
     """
+    device = for_model(graph, device)
     answer = Capability.everything(graph) if device.planned else _answer(graph, device)
     known = lessons(graph, device) if with_lessons and not device.planned else {}
     if known:
@@ -165,11 +177,11 @@ def _ask(graph: Graph, device: Device) -> Capability:
         raise ExecutionError(f"the runtime {device.runtime} is not installed ({error})") from error
 
 
-def stand_in() -> Device:
+def stand_in(model_format: str = "onnx") -> Device:
     """The real device that runs the subgraphs of planned ones, with all libraries of custom ops that are known."""
-    return replace(_stand_in(), custom_ops=custom_ops.known())
+    return replace(_stand_in(model_format), custom_ops=custom_ops.known())
 
 
 @cache
-def _stand_in() -> Device:
-    return load_devices([{"name": "stand-in", "backendName": STAND_IN}])[0]
+def _stand_in(model_format: str) -> Device:
+    return load_devices([{"name": "stand-in", "backendName": STAND_INS[model_format]}])[0]

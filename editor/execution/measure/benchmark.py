@@ -410,7 +410,7 @@ class Benchmark:
         """(device, outputs, problem) of the unsplit model, on the stand-in runtime if possible, else on any baseline."""
         names = [n for n in baselines if n not in self.baseline_problems]
         by_device = self._names
-        preferred = stand_in()
+        preferred = stand_in(self.graph.format)
         names.sort(
             key=lambda n: (
                 (by_device[n].runtime, by_device[n].provider)
@@ -522,7 +522,7 @@ class Benchmark:
     ) -> Difference | None:
         if expected is None:
             return None
-        reference = self._names.get(name) or stand_in()
+        reference = self._names.get(name) or stand_in(self.graph.format)
         return compare(
             name, expected, actual, self._precision(placement, reference), placement.graph
         )
@@ -540,7 +540,7 @@ class Benchmark:
         if difference is None or difference.within_tolerance:
             return difference, ""
         self._phase("looking for the difference")
-        reference = self._names.get(difference.reference) or stand_in()
+        reference = self._names.get(difference.reference) or stand_in(self.graph.format)
         wrong = [o.name for o in difference.outputs if not o.ok]
         origins: dict[str, FirstDifference] = {}
         problem = "seen in the outputs only, not in any boundary tensor"

@@ -37,6 +37,8 @@ def assign(name: str, task: Task) -> Assignment:
         AssertionError: the policy breaks its promise; a fault of the policy.
     """
     assignment = policy_of(name)(task)
+    for read, write in task.constraints.graph.state_pairs:
+        assignment.device[write] = assignment.device[read]
     device, allowed = assignment.device, task.constraints.allowed
     assert device.shape == allowed.shape[:1], (
         f"{name}: {device.shape} devices for {len(allowed)} ops"

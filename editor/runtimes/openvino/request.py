@@ -20,11 +20,18 @@ import openvino as ov
 from onnx import ModelProto, NodeProto, TensorProto
 
 from editor.devices.device import Device
-from editor.errors import ExecutionError
+from editor.errors import ExecutionError, ModelError
 from editor.files import inside
 from editor.graph.attributes import bodies_of
-from editor.graph.external_data import external_tensors, load_external_data, locations_of
+from editor.graph.external_data import (
+    external_tensors,
+    load_external_data,
+    locations_of,
+    weights_problem,
+)
 from editor.graph.graph import Graph
+from editor.graph.model_file import read_again
+from editor.graph.openvino_ir import fix_shapes, is_ir_model, write_ir
 from editor.runtimes.base import (
     CompileOptions,
     KernelTime,
@@ -64,8 +71,10 @@ def read_model(submodel: SubModel) -> Any:
     are put into the model.
     """
     locations = locations_of(submodel.model)
+    is_ir = is_ir_model(submodel.model)
+    data = write_ir(submodel.model) if is_ir else submodel.model.SerializeToString()
     if not locations:
-        return core().read_model(submodel.model.SerializeToString())
+        return core().read_model(data)
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
         sources = {
@@ -74,7 +83,7 @@ def read_model(submodel: SubModel) -> Any:
         }
         if not all(_link(source, target) for target, source in sources.items()):
             size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
-            if size <= _INLINE_BYTES:
+            if size <= _INLINE_BYTES and not is_ir:
                 model = ModelProto()
                 model.CopyFrom(submodel.model)
                 load_external_data(model, submodel.folder)
@@ -82,10 +91,38 @@ def read_model(submodel: SubModel) -> Any:
             for target, source in sources.items():
                 target.unlink(missing_ok=True)
                 shutil.copyfile(source, target)
-        (folder / "model.onnx").write_bytes(submodel.model.SerializeToString())
+        if is_ir:
+            (folder / "model.xml").write_bytes(data)
+            return core().read_model(folder / "model.xml", folder / locations[0])
+        (folder / "model.onnx").write_bytes(data)
         return core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def refused_layers(graph: Graph, device: Device) -> list[str]:
+    """[op] why a device does not run a layer of an IR, or "": it is asked about the whole model."""
+    try:
+        model = read_again(graph)
+        if problem := weights_problem(model, graph.path):
+            return [f"not asked: {problem}"] * len(graph)
+        for i, node in enumerate(model.graph.node):
+            node.name = f"op{i}"
+        shapes = {graph.tensor_names[t]: graph.tensor_shapes[t] for t in graph.inputs.tolist()}
+        fix_shapes(model, {name: shape for name, shape in shapes.items() if shape is not None})
+        made = read_model(SubModel(model, (), (), graph.folder, "the model"))
+        supported = core().query_model(made, device.provider)
+    except ModelError:
+        raise
+    except Exception as error:  # noqa: BLE001  # OpenVINO raises RuntimeError and others for one and the same cause
+        return [reason_of(error)] * len(graph)
+    there = {op.get_friendly_name() for op in made.get_ordered_ops()}
+    return [
+        f"OpenVINO {device.provider} has no implementation of {graph.type_label(op)} as it is here"
+        if f"op{op}" in there and f"op{op}" not in supported
+        else ""
+        for op in range(len(graph))
+    ]
 
 
 def _link(source: Path, target: Path) -> bool:
@@ -348,7 +385,10 @@ def compile_model(
 
 
 _NOT_KEPT = frozenset(
-    {"DynamicQuantizeLSTM", "GRU", "GroupQueryAttention", "LSTM", "RNN", "RotaryEmbedding"}
+    {
+        *("DynamicQuantizeLSTM", "GRU", "GroupQueryAttention", "LSTM", "RNN", "RotaryEmbedding"),
+        *("GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"),
+    }
 )
 """Ops that OpenVINO 2026.4 computes wrongly in models from its cache: sequences of a batch above 1, and rotations. Of the 1,288
 models of ONNX's own tests that it compiles, no other op came back changed."""

@@ -97,6 +97,7 @@ class OpenVino(RuntimeDefaults):
 
     name = NAME
     title = "OpenVINO"
+    formats = ("onnx", "openvino")
 
     def devices(self) -> Sequence[AvailableDevice]:
         """What OpenVINO reports."""
@@ -141,7 +142,11 @@ class OpenVino(RuntimeDefaults):
         )
 
     def capability(self, graph: Graph, device: Device) -> Capability:
-        """Tries single ops; some faults only show where ops meet."""
+        """Tries single ops; some faults only show where ops meet. Of its own layers it is the measure."""
+        if not graph.is_onnx:
+            from editor.runtimes.openvino.request import refused_layers
+
+            return Capability.of_reasons(refused_layers(graph, device))
         return super().capability(graph, device).without(compared_with_infinity(graph))
 
     def refusal(self, model: ModelProto, device: Device) -> str:
