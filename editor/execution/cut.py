@@ -27,7 +27,7 @@ from editor.errors import ExecutionError, ModelError
 from editor.graph.attributes import op_reads
 from editor.graph.dimensions import bind_sizes
 from editor.graph.fixed_sizes import node_of, size_of
-from editor.graph.graph import Graph, Ints, TensorKind
+from editor.graph.graph import Bools, Graph, Ints, TensorKind
 from editor.graph.model_file import read_again
 from editor.graph.openvino_ir import is_kept_alive
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by
@@ -56,7 +56,7 @@ def fold_constants(
         overridden: initializers that each run may replace; ops that depend on them are not folded.
     """
     if not graph.is_onnx:
-        return frozenset(), {}
+        return _fold_sizes(graph, source)
     ops = _ops(graph, overridden)
     outputs = _outputs_of(graph, ops)
     sizes = graph.tensor_bytes[[t for op in ops for t in graph.op_outputs[op].tolist() if t >= 0]]
@@ -77,6 +77,66 @@ def fold_constants(
         return frozenset(), {}
     results = {**known, **dict(zip(computed, values, strict=True))}
     return frozenset(ops), {name: numpy_helper.from_array(results[name], name) for name in outputs}
+
+
+def _fold_sizes(graph: Graph, source: ModelProto) -> tuple[frozenset[int], dict[str, TensorProto]]:
+    """As ``fold_constants`` for OpenVINO's layers: what follows from fixed sizes; weights stay as they are stored."""
+    from editor.runtimes.openvino.request import evaluate as evaluate_layers
+
+    ops = [op for op in _ops(graph, ()) if _depends_on_sizes(graph)[op]]
+    outputs = _outputs_of(graph, ops)
+    values = {
+        graph.tensor_names[int(graph.op_outputs[op][0])]: _typed_size(graph, source, op)
+        for op in ops
+        if graph.op_is_size[op]
+    }
+    computed = [name for name in outputs if name not in values]
+    if computed:
+        nodes = [
+            op
+            for op in graph.order[graph.op_is_constant[graph.order]].tolist()
+            if not graph.op_is_size[op]
+        ]
+        model = _model_of(graph, source, _needed(graph, nodes, computed), computed, {})
+        model.graph.initializer.extend(
+            numpy_helper.from_array(value, name) for name, value in values.items()
+        )
+        try:
+            results = evaluate_layers(model, graph.folder)
+        except (
+            Exception
+        ) as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+            raise ExecutionError(
+                f"the sizes of {graph.name} cannot be computed: {error}"
+            ) from error
+        values |= dict(zip(computed, results, strict=True))
+    return frozenset(ops), {name: numpy_helper.from_array(values[name], name) for name in outputs}
+
+
+def _typed_size(graph: Graph, source: ModelProto, op: int) -> Ints:
+    """As ``size_of``, in the type that the layer gives its result."""
+    kind = graph.tensor_types[int(graph.op_outputs[op][0])]
+    typed: Ints = size_of(graph, source, op).astype(kind)
+    return typed
+
+
+def _needed(graph: Graph, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
+    """Those of the ops, which are in topological order, that the outputs depend on."""
+    wanted = {graph.tensor_index[name] for name in outputs}
+    needed = []
+    for op in reversed(ops):
+        if not wanted.isdisjoint(graph.op_outputs[op].tolist()):
+            needed.append(op)
+            wanted.update(graph.op_reads[op].tolist())
+    return needed[::-1]
+
+
+def _depends_on_sizes(graph: Graph) -> Bools:
+    """[op] whether it is constant because a size is fixed."""
+    depends = graph.op_is_size.copy()
+    for op in graph.order[graph.op_is_constant[graph.order]].tolist():
+        depends[op] |= depends[graph.predecessors[op]].any()
+    return depends
 
 
 def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
@@ -209,11 +269,7 @@ class Cutter:
     @cached_property
     def _ops_of_sizes(self) -> frozenset[int]:
         """Constant ops that depend on fixed sizes, and those that they read; the unsplit model has them as the file does."""
-        graph = self.graph
-        constants = graph.order[graph.op_is_constant[graph.order]]
-        depends = graph.op_is_size.copy()
-        for op in constants.tolist():
-            depends[op] |= depends[graph.predecessors[op]].any()
+        graph, depends = self.graph, _depends_on_sizes(self.graph)
         needed = read_by(
             depends, graph.op_is_constant, graph.op_reads, graph.order, graph.tensor_producer
         )
@@ -289,6 +345,11 @@ class Cutter:
         graph = GraphProto(name=self.source.graph.name or self.graph.name)
         needed: dict[str, None] = {}
         for op in live:
+            if nodes[op].op_type == "Constant" and not self.graph.is_onnx:  # a pinned size
+                name = nodes[op].output[0]
+                size = _typed_size(self.graph, self.source, op)
+                graph.initializer.append(numpy_helper.from_array(size, name))
+                continue
             node = graph.node.add()
             node.CopyFrom(nodes[op])
             node.name = f"op{op}"
@@ -297,6 +358,7 @@ class Cutter:
         graph.input.extend(self._value_info(name) for name in used)
         graph.output.extend(self._value_info(name) for name in outputs)
         computed = {name for node in graph.node for name in node.output}
+        computed |= {tensor.name for tensor in graph.initializer}
         for name in needed:
             if name in computed or name in used:
                 continue

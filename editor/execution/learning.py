@@ -205,7 +205,8 @@ class _Trials:
         graph = placement.graph
         numbers = [graph.key_index[key] for key in subgraph.ops]
         self.ops = [op for op in numbers if placement.division.subgraph_of_op[op] >= 0]
-        self._constants = [op for op in numbers if placement.division.subgraph_of_op[op] < 0]
+        self._placed = placement.division.subgraph_of_op >= 0
+        self._constants = [op for op in numbers if not self._placed[op]]
         self._cutter = Cutter.open(graph)
         self._values = self._values_of(inputs) if inputs is not None else {}
         self._known: dict[tuple[int, ...], str] = {}
@@ -257,7 +258,7 @@ class _Trials:
             for tensor in graph.op_reads[op].tolist():
                 producer = int(graph.tensor_producer[tensor])
                 from_outside = producer >= 0 and producer not in own
-                if (from_outside and not graph.op_is_constant[producer]) or (
+                if (from_outside and self._placed[producer]) or (
                     graph.tensor_kind[tensor] == TensorKind.INPUT
                 ):
                     inputs[graph.tensor_names[tensor]] = None

@@ -58,9 +58,11 @@ class Format:
     """``module:function``: what the files do not keep of the devices that a plan uses."""
     weights: bool = False
     """Whether the model is copied with the files of its weights, whole."""
+    models: tuple[str, ...] = ("onnx", "openvino")
+    """Formats of models that it can write (``Graph.format``)."""
 
 
-_REPORT = "Plan and report"
+_REPORT, _ONNX = "Plan and report", ("onnx",)
 _MEASURED = Option("measured", "what `bench PLAN --json FILE` wrote of this plan")
 FORMATS: dict[str, Format] = {
     "plan": Format("`plan.json`", "", "Plan, JSON", _REPORT, download="plan.json"),
@@ -130,12 +132,14 @@ FORMATS: dict[str, Format] = {
         ),
         notes="editor.exports.onnxruntime:session_notes",
         weights=True,
+        models=_ONNX,
     ),
     "onnx": Format(
         "the ONNX standard's own device configurations (IR version 11)",
         "editor.exports.onnxruntime:write_multidevice",
         "ONNX device configurations",
         weights=True,
+        models=_ONNX,
     ),
     "glow": Format(
         "device table, partition config, `partition.log`",
@@ -159,12 +163,14 @@ FORMATS: dict[str, Format] = {
         "TVM: annotation, script",
         notes="editor.exports.tvm:tvm_notes",
         weights=True,
+        models=_ONNX,
     ),
     "split": Format(
         "one model per subgraph and a runner that needs numpy and ONNX Runtime",
         "editor.exports.split:write_split",
         "One model per subgraph, runner",
         notes="editor.exports.onnxruntime:provider_notes",
+        models=_ONNX,
     ),
 }
 WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)

@@ -9,11 +9,15 @@ import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 from editor.devices.device import Device
-from editor.errors import EditorError
+from editor.errors import EditorError, ExportError
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
-from editor.files import json_text, safe_stem, write_atomic
+from editor.files import copy_atomic, json_text, safe_stem, write_atomic
+from editor.graph.external_data import locations_of
+from editor.graph.graph import Graph
+from editor.graph.model_file import ir_of
 from editor.placement.placement import Placement
 from editor.runtimes.openvino.runtime import openvino_device, read_problem
 from editor.runtimes.registry import runtime_of
@@ -55,7 +59,7 @@ def notes(used: Sequence[Device]) -> list[str]:
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>.onnx``, ``<model>.affinities.json`` and ``<model>_openvino.py``.
+    """Writes ``<model>.onnx`` (or ``.xml`` and ``.bin``), ``<model>.affinities.json`` and ``<model>_openvino.py``.
 
     A model that OpenVINO cannot read is written all the same, for another version may; a warning and the affinities say so.
     """
@@ -66,7 +70,7 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
         "format": "hetero-editor/openvino",
         "version": 1,
         "made_by": stamp,
-        "model": f"{stem}.onnx",
+        "model": f"{stem}{'.onnx' if graph.is_onnx else '.xml'}",
         "device": f"HETERO:{','.join(used)}",
         "define": dict(sorted(graph.define.items())),
         "inputs": {
@@ -79,11 +83,15 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
         },
         "affinities": {key: names[device] for key, device in placement.affinity.items()},
     }
+    if not graph.is_onnx:  # whose layers keep their names, which OpenVINO's own tools show
+        document["by"] = "name"
+        document["affinities"] = {
+            graph.op_names[graph.key_index[key]] or key: names[device]
+            for key, device in placement.affinity.items()
+        }
     if len(used) < len(names):  # for `import`: OpenVINO has one name for two devices of the plan
         document["plan_affinities"] = placement.affinity
-    model = open_copy(graph)
-    fold(model, graph)
-    written = write_model(model, graph, out_dir / f"{stem}.onnx", stamp)
+    written = _write_model(graph, out_dir, stem, stamp)
     if problem := _problem_of(written[0]):
         said = f"the script cannot load this model: {problem}"
         document["problem"] = said
@@ -92,6 +100,31 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
         *written,
         write_atomic(out_dir / f"{stem}.affinities.json", json_text(document)),
         write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem)),
+    ]
+
+
+def _write_model(graph: Graph, out_dir: Path, stem: str, stamp: str) -> list[Path]:
+    model = open_copy(graph)
+    if graph.is_onnx:
+        fold(model, graph)
+        return write_model(model, graph, out_dir / f"{stem}.onnx", stamp)
+    xml = ir_of(graph.path)
+    note = (
+        f"<hetero_editor><made_by value={quoteattr(stamp or 'Hetero Editor')}/>"
+        f'<affinities value="{stem}.affinities.json"/></hetero_editor>'
+    )
+    text = xml.read_text(encoding="utf-8")
+    before, mark, after = text.rpartition("</rt_info>\n</net>")
+    if not mark:  # a net without such notes
+        before, mark, after = text.rpartition("</net>")
+        note = f"<rt_info>{note}</rt_info>"
+    path = out_dir / f"{stem}.xml"
+    if path.exists() and path.samefile(xml):
+        raise ExportError(f"{path}: that is the model itself; choose another folder")
+    weights = [graph.folder / name for name in locations_of(model)]
+    return [
+        write_atomic(path, f"{before}{note}{mark}{after}"),
+        *(copy_atomic(source, path.with_suffix(".bin")) for source in weights),
     ]
 
 

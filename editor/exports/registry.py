@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from pkgutil import resolve_name
 
+from editor.errors import ExportError
 from editor.exports.formats import FORMATS, check
 from editor.placement.placement import Placement
 
@@ -29,9 +30,14 @@ def export(
         options: options of the format.
 
     Raises:
-        ExportError: the format or an option of it is unknown, or the folder cannot be written.
+        ExportError: the format or an option of it is unknown, it is not for such models, or the folder cannot be written.
     """
-    writer = resolve_name(check(form, options).writer)
+    found = check(form, options)
+    if placement.graph.format not in found.models:
+        raise ExportError(
+            f"{form} is for ONNX models, and {placement.graph.path.name} is OpenVINO IR; write it with --to openvino"
+        )
+    writer = resolve_name(found.writer)
     for note in export_notes(placement, form):
         warnings.warn(note, stacklevel=2)
     return list(writer(placement, out_dir, stamp=stamp, **options))

@@ -257,6 +257,8 @@ class Graph:
     key_index: Mapping[str, int] = field(repr=False, default_factory=dict)
     format: str = "onnx"
     """``openvino``: the model is made of OpenVINO's layers"""
+    source: str = "onnx"
+    """The format of the file: ``onnx``, ``openvino``, ``tflite``, ``tensorflow`` or ``paddle``"""
     op_layers: tuple[str, ...] = ()
     """[op] its type in the file, where that is not ONNX's name of it, which is in ``op_types``"""
 

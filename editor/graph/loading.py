@@ -34,7 +34,7 @@ from editor.graph.graph import (
 from editor.graph.impossible_sizes import impossible_sizes
 from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.opening import open_closed, split_define
-from editor.graph.openvino_ir import is_ir_model
+from editor.graph.openvino_ir import is_ir_model, source_format
 from editor.graph.openvino_layers import DOMAIN as OPENVINO
 from editor.graph.openvino_layers import onnx_type
 from editor.graph.openvino_shapes import inferred_values
@@ -226,6 +226,7 @@ class _Builder:
             inner_ops=tuple(op for i, node in enumerate(proto.node) for op in _inner_ops(node, i)),
             key_index={key: i for i, key in enumerate(keys)},
             format=OPENVINO if self.is_ir else "onnx",
+            source=source_format(self.model),
             op_layers=layers if self.is_ir else (),
         )
 
@@ -298,7 +299,12 @@ class _Builder:
                 self.declared.get(i) or found.get(name, ("", None))
                 for i, name in enumerate(self.names)
             ]
-            return [kind for kind, _ in pairs], [shape for _, shape in pairs], "", set()
+            known = {
+                node.output[0]
+                for node in model.graph.node
+                if node.op_type == "ShapeOf" and is_static(pairs[self.index[node.input[0]]])
+            }
+            return [kind for kind, _ in pairs], [shape for _, shape in pairs], "", known
         if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
             model = ModelProto()
             model.CopyFrom(self.model)

@@ -19,6 +19,7 @@ from editor.errors import ModelError
 from editor.files import meant
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
+from editor.graph.front_ends import content_hash, converted, source_of
 from editor.graph.graph import Graph
 from editor.graph.opening import open_again
 from editor.graph.openvino_ir import is_ir, read_ir
@@ -58,6 +59,12 @@ def read_model(path: str | Path) -> ModelProto:
 def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     """As ``read_model``, with the SHA-256 of the bytes that were parsed."""
     path = Path(path)
+    if (source := source_of(path)) is not None:
+        sha256 = content_hash(source)
+        xml = converted(path, source, sha256)
+        model = read_ir(_read_bytes(xml), path, xml.with_suffix(".bin"), source.name)
+        check_external_data(model, path)
+        return model, sha256
     data = _read_bytes(path)
     sha256 = hashlib.sha256(data).hexdigest()
     if is_ir(data):
@@ -78,6 +85,16 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     _check_functions(model, path)
     check_external_data(model, path)
     return model, sha256
+
+
+def ir_of(path: Path) -> Path:
+    """The OpenVINO IR that a model which is not ONNX is read from: the file itself, or what was made of it.
+
+    Raises:
+        ModelError: it is gone, or cannot be read.
+    """
+    source = source_of(path)
+    return path if source is None else converted(path, source, content_hash(source))
 
 
 def read_again(graph: Graph) -> ModelProto:

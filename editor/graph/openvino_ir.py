@@ -19,11 +19,14 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from editor import limits
 from editor.errors import ModelError
-from editor.graph.graph import Shape, shape_of, type_name
-from editor.graph.openvino_layers import DOMAIN, added_attributes, attribute
+from editor.graph.external_data import is_external
+from editor.graph.graph import Shape, element_name, shape_of, type_name
+from editor.graph.openvino_layers import DOMAIN, WEIGHTS_FOLDER, added_attributes, attribute
 from editor.graph.value_types import make_value_info
 
 VERSIONS = (10, 11)
+_SOURCE = "source"
+"""Key of what a model keeps."""
 _LAYER, _INPUT_PORTS, _OUTPUT_PORTS, _ID, _OPSET = "layer", "inputs", "outputs", "id", "opset"
 """Keys of what a node keeps: the text inside its element, the numbers of its ports, its number, and its opset."""
 _TYPES = {
@@ -141,7 +144,10 @@ class _Reader:
             self._pending = depth == 0
         elif tag in _BODIES and depth:
             limits.check_count(
-                str(self.path), "nesting", len(self._lists), "bodies of If or Loop inside each other"
+                str(self.path),
+                "nesting",
+                len(self._lists),
+                "bodies of If or Loop inside each other",
             )
             self._lists.append(self._inside[-1].bodies.setdefault(_BODIES[tag], []))
         elif tag == "edge" and not depth:
@@ -158,7 +164,11 @@ class _Reader:
         elif tag == "port" and self._ports is not None:
             kind = attributes.get("precision", "").lower()
             self._ports.append(
-                _Port(attributes.get("id", ""), _PRECISIONS.get(kind, kind), attributes.get("names", ""))
+                _Port(
+                    attributes.get("id", ""),
+                    _PRECISIONS.get(kind, kind),
+                    attributes.get("names", ""),
+                )
             )
         elif tag == "dim":
             self._dim = ""
@@ -178,7 +188,9 @@ class _Reader:
         elif tag == "dim" and self._ports and self._inside:
             self._ports[-1].dims.append(self._size(self._dim))
             if len(self._ports[-1].dims) > _LARGEST_RANK:
-                raise self._error(f"{self._inside[-1]} has a port of over {_LARGEST_RANK} dimensions")
+                raise self._error(
+                    f"{self._inside[-1]} has a port of over {_LARGEST_RANK} dimensions"
+                )
 
     def _mark(self) -> None:
         """The first tag after that of a layer begins the text inside it."""
@@ -210,13 +222,14 @@ def is_ir(data: bytes) -> bool:
     return head.startswith(b"<net ") or (head.startswith(b"<?xml") and b"<net " in head)
 
 
-def read_ir(data: bytes, path: Path, weights: Path) -> ModelProto:
+def read_ir(data: bytes, path: Path, weights: Path, source: str = DOMAIN) -> ModelProto:
     """The model of an IR, with nodes in the domain ``openvino`` and all constants as external data of ``weights``.
 
     Args:
         data: the XML.
         path: its file, for messages.
         weights: the ``.bin``; it need not be there.
+        source: the format of the file that it was made from.
 
     Raises:
         ModelError: the file is damaged, of another version, or not a valid graph.
@@ -229,7 +242,10 @@ def read_ir(data: bytes, path: Path, weights: Path) -> ModelProto:
             "(OpenVINO 2020.4 and later write them): convert the original model again"
         )
     limits.check_count(str(path), "ops", len(reader.layers), "layers")
-    return _Converter(reader, path, weights).model()
+    model = _Converter(reader, path, weights).model()
+    for key, value in ((_SOURCE, source), (WEIGHTS_FOLDER, str(weights.parent))):
+        model.metadata_props.add(key=key, value=value)
+    return model
 
 
 class _Converter:
@@ -240,6 +256,13 @@ class _Converter:
         self.graph = GraphProto(name=reader.name)
         self.tensor_of: dict[tuple[str, str], str] = {}
         """(layer, port) that is read -> name of the tensor."""
+        names = (
+            port.names
+            for layer in reader.layers
+            if layer.type == "Parameter"
+            for port in layer.outputs
+        )
+        self._has_past = any(name.startswith("past") for name in names)
         self._weights_size = weights.stat().st_size if weights.is_file() else None
 
     def model(self) -> ModelProto:
@@ -284,10 +307,19 @@ class _Converter:
             raise self._error(f"{layer} has {len(layer.outputs)} outputs")
         kind = self._type(layer.data.get("element_type", layer.outputs[0].type), layer)
         text = layer.data.get("shape", "")
-        shape: Shape | None = None
+        name, shape = self._tensors(layer)[0], None
         if "..." not in text:
-            shape = tuple(_declared(dim) for dim in text.split(",")) if text.strip() else ()
-        return make_value_info(self._tensors(layer)[0], kind, shape)
+            dims = text.split(",") if text.strip() else []
+            shape = tuple(self._declared(dim, name, axis) for axis, dim in enumerate(dims))
+        return make_value_info(name, kind, shape)
+
+    def _declared(self, text: str, name: str, axis: int) -> int | str:
+        """A size, or the name of an open axis; a model that keeps its state itself begins each run without a past."""
+        if re.fullmatch(r"\s*\d{1,18}\s*", text):
+            return int(text)
+        known = next((names for inputs, names in _DIMENSIONS if inputs.fullmatch(name)), ())
+        called = known[axis] if axis < len(known) else ""
+        return "sequence" if called == "total_sequence" and not self._has_past else called or "?"
 
     def _constant(self, layer: _Layer) -> None:
         if len(layer.outputs) != 1:
@@ -331,7 +363,8 @@ class _Converter:
         shapes = [port.dims for port in layer.inputs]
         node.attribute.extend(added_attributes(layer.type, layer.data, shapes))
         node.attribute.extend(
-            helper.make_attribute(name, _body(name, layers)) for name, layers in layer.bodies.items()
+            helper.make_attribute(name, _body(name, layers))
+            for name, layers in layer.bodies.items()
         )
         self._keep(node, layer)
         self.graph.value_info.extend(
@@ -365,7 +398,9 @@ class _Converter:
         if source is None:
             raise self._error(f"no edge goes to port {port.id} of {layer}")
         if source not in self.tensor_of:
-            raise self._error(f"{layer} reads port {source[1]} of layer {source[0]}, which is not there")
+            raise self._error(
+                f"{layer} reads port {source[1]} of layer {source[0]}, which is not there"
+            )
         return self.tensor_of[source]
 
     def _error(self, what: str) -> ModelError:
@@ -393,9 +428,20 @@ def _names(text: str) -> Iterator[str]:
             yield plain
 
 
-def _declared(text: str) -> int | str:
-    text = text.strip()
-    return int(text) if re.fullmatch(r"\d{1,18}", text) else "?"
+_DIMENSIONS = (
+    (re.compile(r"(input_ids|inputs_embeds|position_ids|token_type_ids)"), ("batch", "sequence")),
+    (re.compile(r"attention_mask"), ("batch", "total_sequence")),
+    (re.compile(r"past_key_values\..*|past_key_.*|past_value_.*"), ("batch", "", "past_sequence")),
+    (re.compile(r"beam_idx|encoder_hidden_states|decoder_input_ids"), ("batch",)),
+)
+"""Inputs of language models -> names of their open axes: IR has none, and these sizes go together."""
+
+
+def source_format(model: ModelProto) -> str:
+    """``onnx``, or the format of the file that an IR was made from: ``openvino``, ``tflite``, ``tensorflow``, ``paddle``."""
+    if not is_ir_model(model):
+        return "onnx"
+    return next(entry.value for entry in model.metadata_props if entry.key == _SOURCE)
 
 
 def is_ir_model(model: ModelProto) -> bool:
@@ -411,21 +457,50 @@ def is_kept_alive(node: NodeProto) -> bool:
 def write_ir(model: ModelProto, name: str = "part") -> bytes:
     """The XML of a model that ``read_ir`` made, or of a part of it; layers are named as the nodes are.
 
-    Constants stay in the ``.bin`` of the original.
+    Constants stay in the ``.bin`` of the original; values that are in the model itself become inputs, in their order.
+    A state that this part only reads, or only sets, has its initial value: each run begins with it.
+
+    Raises:
+        ModelError: such a state has no initial value.
     """
     graph = model.graph
     writer = _Writer()
     for value in graph.input:
         writer.parameter(value)
     for tensor in graph.initializer:
+        if not is_external(tensor):
+            writer.parameter(
+                make_value_info(tensor.name, element_name(tensor.data_type), tuple(tensor.dims))
+            )
+            continue
         writer.layer(tensor, "Const", tensor.name, [], [tensor.name])
+    lonely = _lonely_states(graph.node)
     for node in graph.node:
-        writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
+        if _state_of(node) in lonely:
+            writer.alias(node)
+        else:
+            writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
     for value in graph.output:
         writer.result(value.name)
     lines = ['<?xml version="1.0"?>', f'<net name={quoteattr(name)} version="11">', "<layers>"]
     lines += [*writer.layers, "</layers>", "<edges>", *writer.edges, "</edges>", "</net>"]
     return "\n".join(lines).encode()
+
+
+def _state_of(node: NodeProto) -> str:
+    """The name of the state that a node reads or sets; "" where it does neither."""
+    if node.op_type not in ("ReadValue", "Assign"):
+        return ""
+    return next((a.s.decode() for a in node.attribute if a.name == "variable_id"), "")
+
+
+def _lonely_states(nodes: Iterable[NodeProto]) -> set[str]:
+    """States that nodes only read, or only set."""
+    kinds: dict[str, set[str]] = {}
+    for node in nodes:
+        if name := _state_of(node):
+            kinds.setdefault(name, set()).add(node.op_type)
+    return {name for name, found in kinds.items() if len(found) == 1}
 
 
 class _Writer:
@@ -470,6 +545,16 @@ class _Writer:
             self._made_by[tensor] = number, port
         for tensor, port in zip(inputs, kept[_INPUT_PORTS].split(), strict=True):
             self._read(tensor, number, port)
+
+    def alias(self, node: NodeProto) -> None:
+        """A node that passes on what it reads."""
+        if not node.input:
+            raise ModelError(
+                f"the state {_state_of(node)!r} has no initial value, so that the ops that read and set it must be in one "
+                "subgraph: assign what is between them to one device"
+            )
+        for name in node.output:
+            self._made_by[name] = self._made_by[node.input[0]]
 
     def result(self, name: str) -> None:
         """An output."""

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from onnx import AttributeProto, helper
 
 DOMAIN = "openvino"
+WEIGHTS_FOLDER = "weights_folder"
+"""Key of a model's metadata: where the ``.bin`` is. Only the reader of IR writes it."""
 
-_SAME_NAME = """
-Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Concat Cos Cosh CumSum DepthToSpace
+_SAME_NAME = re.split(
+    r"\s+",
+    """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Concat Cos Cosh CumSum DepthToSpace
 Einsum Elu Equal Erf Exp Floor Gather GatherElements GatherND Gelu Greater GridSample GroupNormalization HardSigmoid
 Identity If IsInf IsNaN Less Log LogSoftmax Loop LRN MatMul MaxPool Mish Mod Multinomial NonMaxSuppression NonZero OneHot Pad
 RandomUniform Range ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape ReverseSequence Round
-Selu Sigmoid Sign Sin Sinh Slice SpaceToDepth Split Sqrt Squeeze Swish Tan Tanh Tile TopK Transpose Unique Unsqueeze
-""".split()
+Selu Sigmoid Sign Sin Sinh Slice SpaceToDepth Split Sqrt Squeeze Swish Tan Tanh Tile TopK Transpose Unique Unsqueeze""",
+)
 _ONNX_TYPES = {name: name for name in _SAME_NAME} | {
     "AvgPool": "AveragePool",
     "BatchNormInference": "BatchNormalization",
@@ -77,7 +80,9 @@ _ONNX_TYPES = {name: name for name in _SAME_NAME} | {
     "TensorIterator": "Loop",
     "VariadicSplit": "Split",
 }
-_LISTS = frozenset({"dilations", "kernel", "kernel_shape", "output_padding", "pads_begin", "pads_end", "strides"})
+_LISTS = frozenset(
+    {"dilations", "kernel", "kernel_shape", "output_padding", "pads_begin", "pads_end", "strides"}
+)
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -91,7 +96,9 @@ def attribute(name: str, text: str) -> AttributeProto:
     """An attribute of a layer, which is text, as what it means: a number, a list of numbers, or a word."""
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if all(_INTEGER.fullmatch(part) for part in parts) and (len(parts) > 1 or name in _LISTS):
-        return helper.make_attribute(name, [int(part) for part in parts], attr_type=AttributeProto.INTS)
+        return helper.make_attribute(
+            name, [int(part) for part in parts], attr_type=AttributeProto.INTS
+        )
     if _INTEGER.fullmatch(text):
         return helper.make_attribute(name, int(text))
     if _NUMBER.fullmatch(text):

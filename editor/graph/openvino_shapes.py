@@ -39,7 +39,11 @@ def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -
     """
     values = declared_values(model)
     is_open = any(shape is None or "?" in shape for _, shape in values.values())
-    if not sizes or not is_open or not all((folder / name).is_file() for name in locations_of(model)):
+    if (
+        not sizes
+        or not is_open
+        or not all((folder / name).is_file() for name in locations_of(model))
+    ):
         return values
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -50,7 +54,9 @@ def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         chosen = ", ".join(f"{name}={size}" for name, size in sizes.items())
         reason = str(error).strip().splitlines()[-1][:300]
-        raise ModelError(f"the model cannot have the sizes {chosen}: OpenVINO says {reason}") from error
+        raise ModelError(
+            f"the model cannot have the sizes {chosen}: OpenVINO says {reason}"
+        ) from error
     by_name = {op.get_friendly_name(): op for op in made.get_ordered_ops()}
     for i, node in enumerate(copy.graph.node):
         if (op := by_name.get(f"op{i}")) is not None:
@@ -65,7 +71,7 @@ def _read(model: ModelProto, folder: Path) -> Any:
     data = np.zeros(0, np.uint8)
     for name in locations_of(model):  # an IR has one file of weights
         if (folder / name).stat().st_size:
-            data = np.memmap(folder / name, np.uint8, "r")
+            data = np.memmap(folder / name, np.uint8, "c")
     return ov.Core().read_model(write_ir(model), ov.Tensor(data, shared_memory=data.size > 0))
 
 

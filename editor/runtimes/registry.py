@@ -119,9 +119,7 @@ def runtime_of(name: str) -> Runtime:
 
 def for_model(graph: Graph, device: Device) -> Device:
     """The device as it is for a model: planned where its runtime does not run models of this format."""
-    if device.planned or graph.format in getattr(
-        runtime_of(device.runtime), "formats", _ONNX
-    ):
+    if device.planned or graph.format in getattr(runtime_of(device.runtime), "formats", _ONNX):
         return device
     reason = f"{device.title} runs ONNX models, and this is OpenVINO IR"
     return replace(device, present=False, runtime="", provider="", reason=reason)

@@ -30,6 +30,7 @@ def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
         "model": {
             "path": _stored_path(graph.path, path),
             "name": graph.name,
+            "format": graph.source,
             "sha256": graph.sha256,
             "define": dict(graph.define),
         },

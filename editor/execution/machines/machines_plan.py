@@ -529,7 +529,9 @@ def compile_over_machines(
             subgraph.id,
             submodel,
             by_name[subgraph.device],
-            stand_in(graph.format) if by_name[subgraph.device].planned else by_name[subgraph.device],
+            stand_in(graph.format)
+            if by_name[subgraph.device].planned
+            else by_name[subgraph.device],
         )
         for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True)
         if submodel and submodel.outputs

@@ -68,7 +68,9 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     elsewhere = [d.name for d in placement.used_devices if d.machine and d.present]
     if elsewhere:
         raise ExecutionError(f"not measured, for {', '.join(elsewhere)} is on another machine")
-    used = {d.name: d if d.present else stand_in(placement.graph.format) for d in placement.used_devices}
+    used = {
+        d.name: d if d.present else stand_in(placement.graph.format) for d in placement.used_devices
+    }
     others = {
         name: d for name, d in used.items() if not runtime_of(d.runtime).memory_space(d).is_host
     }

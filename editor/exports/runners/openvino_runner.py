@@ -28,13 +28,13 @@ def annotated():
     model.reshape(
         {port: shapes[name] for port in model.inputs for name in port.get_names() if name in shapes}
     )
-    affinities = sidecar["affinities"]
+    affinities, by_name = sidecar["affinities"], sidecar.get("by") == "name"
     ops = model.get_ordered_ops()
     known = {}
     for op in ops:
-        names = [
-            name for output in op.outputs() for name in output.get_names() if name in affinities
-        ]
+        names = [name for output in op.outputs() for name in output.get_names()]
+        names = [op.get_friendly_name()] if by_name else names
+        names = [name for name in names if name in affinities]
         if names:
             known[op.get_name()] = affinities[names[0]]
     for op in reversed(ops):  # ops that the import generated go with their first consumer

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from openvino import opset13 as opset
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ModelError
@@ -25,6 +26,7 @@ from editor.files import inside
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import (
     external_tensors,
+    is_external,
     load_external_data,
     locations_of,
     weights_problem,
@@ -74,7 +76,8 @@ def read_model(submodel: SubModel) -> Any:
     is_ir = is_ir_model(submodel.model)
     data = write_ir(submodel.model) if is_ir else submodel.model.SerializeToString()
     if not locations:
-        return core().read_model(data)
+        made = core().read_model(data)
+        return _with_values(made, submodel.model) if is_ir else made
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
         sources = {
@@ -93,11 +96,33 @@ def read_model(submodel: SubModel) -> Any:
                 shutil.copyfile(source, target)
         if is_ir:
             (folder / "model.xml").write_bytes(data)
-            return core().read_model(folder / "model.xml", folder / locations[0])
+            made = core().read_model(folder / "model.xml", folder / locations[0])
+            return _with_values(made, submodel.model)
         (folder / "model.onnx").write_bytes(data)
         return core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_values(made: Any, model: ModelProto) -> Any:
+    """Replaces the inputs that stand for values of the model by constants, in place; see ``write_ir``."""
+    values = {t.name: t for t in model.graph.initializer if not is_external(t)}
+    for parameter in made.get_parameters() if values else ():
+        if (tensor := values.get(parameter.get_friendly_name())) is not None:
+            value = opset.constant(numpy_helper.to_array(tensor))
+            parameter.output(0).replace(value.output(0))
+            made.remove_parameter(parameter)
+    if values:
+        made.validate_nodes_and_infer_types()
+    return made
+
+
+def evaluate(model: ModelProto, folder: Path) -> list[Any]:
+    """Outputs of layers of an IR without inputs, as numpy arrays; raises whatever OpenVINO raises."""
+    outputs = tuple(value.name for value in model.graph.output)
+    made = read_model(SubModel(model, (), outputs, folder, "constants"))
+    results = core().compile_model(made, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({})
+    return [np.array(results[port]) for port in range(len(outputs))]
 
 
 def refused_layers(graph: Graph, device: Device) -> list[str]:
@@ -407,11 +432,12 @@ def _can_be_kept(model: ModelProto) -> bool:
 
 
 class Request:
-    """One infer request of a compiled model."""
+    """One infer request of a compiled model. Each run begins with the initial state, where the model has one."""
 
     def __init__(self, compiled: Any, signature: Signature, device: Device) -> None:
         self.compiled, self.signature, self.device = compiled, signature, device
         self.request = compiled.create_infer_request()
+        self._has_state = bool(self.request.query_state())
         self._held: list[Value] = []
         self._input_ports = _ports(list(compiled.inputs), signature.inputs)
         self._output_ports = list(compiled.outputs)
@@ -424,6 +450,8 @@ class Request:
             for port, tensor in zip(self._input_ports, self._held, strict=True):
                 if port is not None:
                     self.request.set_tensor(port, tensor)
+            if self._has_state:
+                self.request.reset_state()
             self.request.infer()
             return [self.request.get_tensor(port) for port in self._output_ports]
         except (

@@ -1,0 +1,135 @@
+"""TensorFlow Lite, TensorFlow and PaddlePaddle: OpenVINO reads a model once, in the sandbox, and its IR is kept by content."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from editor.errors import ExportError, ModelError
+from editor.files import cache_folder, private_folder
+from editor.sandbox.worker import run
+
+_KEPT_BYTES = 8 << 30
+"""Of all IRs that are kept; those that were not used for the longest time go first."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A format that OpenVINO reads."""
+
+    name: str
+    """In ``plan.json``"""
+    title: str
+    files: tuple[Path, ...]
+    """What the model consists of; they identify it."""
+
+
+def source_of(path: Path) -> Source | None:
+    """The format of a file or folder; None where OpenVINO's front ends are not for it.
+
+    A TensorFlow model is a folder with ``saved_model.pb`` (or that file), or a frozen graph ``.pb``; a PaddlePaddle model
+    is ``.pdmodel`` or ``.json`` beside ``.pdiparams``.
+    """
+    folder = path.parent if path.name == "saved_model.pb" else path
+    if (saved := folder / "saved_model.pb").is_file():
+        weights = sorted(file for file in (folder / "variables").glob("*") if file.is_file())
+        return Source("tensorflow", "a TensorFlow SavedModel", (saved, *weights))
+    if not path.is_file():
+        return None
+    if path.suffix.lower() == ".pb":
+        return Source("tensorflow", "a frozen TensorFlow graph", (path,))
+    weights_file = path.with_suffix(".pdiparams")
+    if path.suffix.lower() == ".pdmodel" or (
+        path.suffix.lower() == ".json" and weights_file.is_file()
+    ):
+        weights = [weights_file] if weights_file.is_file() else []
+        return Source("paddle", "a PaddlePaddle model", (path, *weights))
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(8)[4:] == b"TFL3":
+            return Source("tflite", "a TensorFlow Lite model", (path,))
+    return None
+
+
+def content_hash(source: Source) -> str:
+    """SHA-256 of all files of a model.
+
+    Raises:
+        ModelError: one of them cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        for file in source.files:
+            digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
+            with file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+    except OSError as error:
+        raise ModelError(f"{file}: cannot be read ({error.strerror or error})") from error
+    return digest.hexdigest()
+
+
+def converted(path: Path, source: Source, sha256: str) -> Path:
+    """The IR of a model, which is made where it is not kept.
+
+    Raises:
+        ModelError: OpenVINO cannot read the model.
+        LimitError: it needs more time or memory than the limits allow.
+    """
+    try:
+        folder = private_folder(private_folder(cache_folder()) / "converted")
+    except ExportError as error:
+        raise ModelError(f"{path}: {source.title} is opened by way of a cache: {error}") from error
+    target = folder / f"{sha256}.xml"
+    if target.is_file() and target.with_suffix(".bin").is_file():
+        os.utime(target)
+        return target
+    run(_convert, path, source, target, what="converting", path=path)
+    _trim(folder, target)
+    return target
+
+
+def _convert(path: Path, source: Source, target: Path) -> None:
+    import openvino as ov
+
+    given = path.parent if path.name == "saved_model.pb" else path
+    try:
+        model = ov.Core().read_model(given)
+    except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        said = next(
+            (line for line in lines if "No translator" in line or "not supported" in line), ""
+        )
+        reason = (said or (lines[-1] if lines else type(error).__name__))[:300]
+        raise ModelError(
+            f"{path}: {source.title}, which OpenVINO cannot read ({reason}); check that the file is whole, or export the "
+            "model to ONNX"
+        ) from error
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".writing.") as temporary:
+        written = Path(temporary) / target.name
+        ov.serialize(model, written)  # as it is: `save_model` would make float16 of its weights
+        os.replace(written.with_suffix(".bin"), target.with_suffix(".bin"))
+        os.replace(written, target)
+
+
+def _trim(folder: Path, newest: Path) -> None:
+    """Removes the IRs that were not used for the longest time until the folder keeps its limit."""
+    left = _KEPT_BYTES
+    for xml in sorted(folder.glob("*.xml"), key=_last_used, reverse=True):
+        weights = xml.with_suffix(".bin")
+        left -= sum(file.stat().st_size for file in _there(xml, weights))
+        if left < 0 and xml != newest:
+            xml.unlink(missing_ok=True)
+            weights.unlink(missing_ok=True)
+
+
+def _last_used(path: Path) -> float:
+    return max((file.stat().st_mtime for file in _there(path)), default=0.0)
+
+
+def _there(*files: Path) -> Iterator[Path]:
+    return (file for file in files if file.is_file())
