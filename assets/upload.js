@@ -147,7 +147,7 @@
     field.type = "file";
     field.multiple = true;
     if (kind === "folder") field.webkitdirectory = true;
-    else field.accept = ".onnx,.zip,.json,.data,.bin,.onnx_data,.weights";
+    else field.accept = ".onnx,.xml,.tflite,.pb,.pdmodel,.pdiparams,.zip,.json,.data,.bin,.onnx_data,.weights";
     field.addEventListener("change", () =>
       send([...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }))),
     );

@@ -157,7 +157,10 @@ def _add_plan_commands(commands: Any) -> None:
         "plan_commands.partition",
         "divide a model and write plan, DOT files and log",
     )
-    partition.add_argument("model", help="an .onnx file")
+    partition.add_argument(
+        "model",
+        help="a model: ONNX, OpenVINO IR (.xml), .tflite, TensorFlow (SavedModel, .pb), PaddlePaddle",
+    )
     partition.add_argument(
         "--devices",
         default="HETERO",

@@ -5,6 +5,7 @@ OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities ar
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -113,7 +114,7 @@ def _write_model(graph: Graph, out_dir: Path, stem: str, stamp: str) -> list[Pat
         f"<hetero_editor><made_by value={quoteattr(stamp or 'Hetero Editor')}/>"
         f'<affinities value="{stem}.affinities.json"/></hetero_editor>'
     )
-    text = xml.read_text(encoding="utf-8")
+    text = re.sub(r"<rt_info\s*/>\s*</net>", "</net>", xml.read_text(encoding="utf-8"))
     before, mark, after = text.rpartition("</rt_info>\n</net>")
     if not mark:  # a net without such notes
         before, mark, after = text.rpartition("</net>")

@@ -27,6 +27,8 @@ from editor.graph.openvino_layers import DOMAIN
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
+MODEL_SUFFIXES = (".onnx", ".xml", ".tflite", ".pdmodel", ".pb")
+"""Of files that may be models, in the order in which one is looked for among several files."""
 MAX_OPSET = 1000
 """Versions above it do not exist; OpenVINO would look through all of them."""
 KEPT_TENSOR_BYTES = 8192
@@ -35,7 +37,33 @@ _ALWAYS_ALLOWED_RANK = 8
 
 _ORT_FORMAT = b"ORTM"
 """Identifier after the first four bytes of a file."""
+_EXPORT = "export the model to ONNX (of PyTorch: torch.onnx.export; of Keras: model.export(path, format='onnx'))"
+FOREIGN = {
+    ".gguf": f"a GGUF file holds weights for llama.cpp and no graph; {_EXPORT}",
+    ".safetensors": f"safetensors hold weights and no graph; {_EXPORT}",
+    ".mlmodel": f"a Core ML model; {_EXPORT} from where it came",
+    ".mlpackage": f"a Core ML model; {_EXPORT} from where it came",
+    ".engine": "an engine that TensorRT built for one GPU; use the model that it was built from",
+    ".keras": f"a Keras archive; {_EXPORT}",
+    ".h5": f"a Keras model in HDF5; {_EXPORT}",
+    ".hdf5": f"a Keras model in HDF5; {_EXPORT}",
+    ".pt": f"a file of PyTorch, which runs code when it is loaded, so it is not opened; {_EXPORT}",
+    ".pth": f"a file of PyTorch, which runs code when it is loaded, so it is not opened; {_EXPORT}",
+    ".pkl": f"a Python pickle, which runs code when it is loaded, so it is not opened; {_EXPORT}",
+    ".blob": "a model that OpenVINO compiled for one device; use the .xml that it was compiled from",
+    ".bin": "only weights: name the .xml or .onnx file beside it",
+    ".pdiparams": "only weights: name the .pdmodel or .json file beside it",
+}
+"""Suffix of what does not open -> what it is, and the way to a format that opens."""
 _LOOKS_LIKE = (
+    (
+        b"GGUF",
+        "a GGUF file, which holds weights for llama.cpp and no graph; export the model to ONNX",
+    ),
+    (
+        b"\x80\x02",
+        "a Python pickle, which runs code when it is loaded, so it is not opened; export the model to ONNX",
+    ),
     (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
     (b"PK\x03\x04", "a zip archive; unpack it first"),
     (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`"),
@@ -65,6 +93,8 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
         model = read_ir(_read_bytes(xml), path, xml.with_suffix(".bin"), source.name)
         check_external_data(model, path)
         return model, sha256
+    if reason := FOREIGN.get(path.suffix.lower()):
+        raise ModelError(f"{path}: not an ONNX model: {reason}")
     data = _read_bytes(path)
     sha256 = hashlib.sha256(data).hexdigest()
     if is_ir(data):
@@ -258,7 +288,9 @@ def drop_weights(model: ModelProto, bodies: bool = True) -> None:
 def _read_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
-            raise ModelError(f"{path}: is a folder; name the .onnx file in it")
+            raise ModelError(
+                f"{path}: is a folder without a TensorFlow model (saved_model.pb); name the model file in it"
+            )
         size = path.stat().st_size
         if size == 0:
             raise ModelError(f"{path}: the file is empty")

@@ -441,7 +441,7 @@ def source_format(model: ModelProto) -> str:
     """``onnx``, or the format of the file that an IR was made from: ``openvino``, ``tflite``, ``tensorflow``, ``paddle``."""
     if not is_ir_model(model):
         return "onnx"
-    return next(entry.value for entry in model.metadata_props if entry.key == _SOURCE)
+    return str(next(entry.value for entry in model.metadata_props if entry.key == _SOURCE))
 
 
 def is_ir_model(model: ModelProto) -> bool:

@@ -38,12 +38,7 @@ def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -
         ModelError: OpenVINO cannot read the model at these sizes.
     """
     values = declared_values(model)
-    is_open = any(shape is None or "?" in shape for _, shape in values.values())
-    if (
-        not sizes
-        or not is_open
-        or not all((folder / name).is_file() for name in locations_of(model))
-    ):
+    if not sizes or not all((folder / name).is_file() for name in locations_of(model)):
         return values
     copy = ModelProto()
     copy.CopyFrom(model)

@@ -476,7 +476,7 @@ class AppState:
 
     def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
         if not str(path).strip() or str(path) == ".":
-            raise ModelError("Name an .onnx file first.")
+            raise ModelError("Name a model file first.")
         _check_utf8(str(path))
         asked = (str(path.absolute()), dict(define))
         early = self._head_start

@@ -67,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
     parser.add_argument(
-        "model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json"
+        "model",
+        nargs="?",
+        metavar="MODEL|PLAN",
+        help="a model (ONNX, OpenVINO IR, TFLite, TensorFlow, PaddlePaddle) or a plan .json",
     )
     parser.add_argument(
         "--devices",

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from editor.errors import EditorError
+from editor.graph.model_file import MODEL_SUFFIXES
 from editor.text import human_bytes, is_utf8
 
 MAX_BYTES = 16 << 30
@@ -271,7 +272,7 @@ def safe_path(name: str) -> Path:
 
 
 def _the_model(files: list[Path], folder: Path) -> Path:
-    for suffix in (".onnx", ".json"):
+    for suffix in (*MODEL_SUFFIXES, ".json"):
         found = [path for path in files if path.suffix.lower() == suffix]
         if len(found) == 1:
             return found[0]
@@ -281,7 +282,8 @@ def _the_model(files: list[Path], folder: Path) -> Path:
                 f"the upload has {len(found)} {suffix} files ({names}); upload one with the files of its weights"
             )
     raise EditorError(
-        "the upload has no .onnx file; other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
+        "the upload has no model that opens: ONNX, OpenVINO IR (.xml and .bin), TensorFlow Lite, TensorFlow or PaddlePaddle; "
+        "other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
     )
 
 

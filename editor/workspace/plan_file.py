@@ -14,6 +14,7 @@ from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.graph.model_file import MODEL_SUFFIXES
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import parse_rules
 
@@ -64,7 +65,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         PlanError: with the path and what is wrong.
     """
-    if path.suffix.lower() in (".onnx", ".onnxtxt") and path.is_file():
+    if path.suffix.lower() in (*MODEL_SUFFIXES, ".onnxtxt") and path.is_file():
         raise PlanError(
             f"{path}: a model, not a plan; make one with `python -m editor partition {path} --out DIR`"
         )

@@ -172,7 +172,7 @@ def _own_model(devices: str) -> html.Div:
                 [
                     controls.Field(
                         id="path",
-                        label="Path of an .onnx or plan .json file on this machine",
+                        label="Path of a model or plan on this machine",
                         placeholder="/models/my-model.onnx",
                         className="grow",
                     ),
@@ -201,7 +201,7 @@ def _own_model(devices: str) -> html.Div:
                             icon("upload"),
                             html.Span(
                                 [
-                                    "Drop a model here: an .onnx file, a folder with its weights, or a zip "
+                                    "Drop a model here: a file, a folder with its weights, or a zip "
                                     "of one. Or choose "
                                 ]
                             ),

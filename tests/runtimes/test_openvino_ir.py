@@ -1,0 +1,435 @@
+"""OpenVINO IR, and what OpenVINO's front ends make of TFLite: opened, placed, split, run and exported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from conftest import EXAMPLES
+from openvino import opset13 as ops
+
+import editor
+from editor.execution.invented_inputs import random_inputs
+from editor.graph.flops import op_flops
+from editor.graph.openvino_ir import is_ir
+
+TFLITE = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
+TWO = [
+    {"name": "A", "backendName": "OpenVINO.CPU"},
+    {"name": "B", "backendName": "OpenVINO.CPU"},
+]
+
+
+def save(model: Any, path: Path, version: str = "UNSPECIFIED") -> Path:
+    """Writes a model as IR."""
+    ov.serialize(model, path, path.with_suffix(".bin"), version=version)
+    return path
+
+
+def converted(name: str, folder: Path, **shapes: list[int]) -> Path:
+    """A bundled ONNX model as IR; ``shapes`` fixes inputs."""
+    model = ov.Core().read_model(EXAMPLES / "models" / f"{name}.onnx")
+    if shapes:
+        model.reshape(shapes)
+    return save(model, folder / f"{name}.xml")
+
+
+def named(node: Any, name: str) -> Any:
+    node.output(0).set_names({name})
+    node.set_friendly_name(name)
+    return node
+
+
+def chain() -> Any:
+    """x -> Relu -> MatMul -> Tanh -> y"""
+    x = ops.parameter([2, 4], ov.Type.f32, name="x")
+    relu = named(ops.relu(x), "relu")
+    weight = ops.constant(np.arange(16, dtype=np.float32).reshape(4, 4) / 9)
+    product = named(ops.matmul(relu, weight, False, True), "product")
+    return ov.Model([named(ops.tanh(product), "y")], [x], "chain")
+
+
+def with_detections() -> Any:
+    boxes = ops.parameter([1, 50, 4], ov.Type.f32, name="boxes")
+    scores = ops.parameter([1, 2, 50], ov.Type.f32, name="scores")
+    ends = ops.add(boxes, ops.constant(np.array([0, 0, 1, 1], np.float32)))
+    few = ops.non_max_suppression(
+        ends,
+        ops.sigmoid(scores),
+        ops.constant(np.int64(5)),
+        ops.constant(np.float32(0.5)),
+        ops.constant(np.float32(0.1)),
+    )
+    chosen = ops.convert(few.output(0), "i64")
+    twice = ops.multiply(few.output(1), ops.constant(np.float32(2)))
+    return ov.Model([named(chosen, "chosen"), named(twice, "twice")], [boxes, scores], "detections")
+
+
+def with_state() -> Any:
+    """A running sum: the state begins as zeros."""
+    x = ops.parameter([1, 4], ov.Type.f32, name="x")
+    before = ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), "sum", ov.Type.f32, [1, 4])
+    total = ops.add(ops.multiply(x, ops.constant(np.float32(3))), before)
+    result = named(ops.exp(ops.negative(total)), "y")
+    return ov.Model([ops.result(result)], [ops.assign(total, "sum")], [x], "state")
+
+
+def with_branches() -> Any:
+    x = ops.parameter([3], ov.Type.f32, name="x")
+    flag = ops.parameter([], ov.Type.boolean, name="flag")
+    bodies = []
+    for make in (ops.exp, ops.negative):
+        inner = ops.parameter([3], ov.Type.f32)
+        bodies.append(ov.Model([ops.result(make(ops.abs(inner)))], [inner], "body"))
+    either = ops.if_op(flag.output(0))
+    either.set_then_body(bodies[0])
+    either.set_else_body(bodies[1])
+    either.set_input(
+        ops.relu(x).output(0), bodies[0].get_parameters()[0], bodies[1].get_parameters()[0]
+    )
+    out = either.set_output(bodies[0].get_results()[0], bodies[1].get_results()[0])
+    return ov.Model([named(ops.sqrt(ops.abs(out)), "y")], [x, flag], "branches")
+
+
+def with_int4_weights() -> Any:
+    x = ops.parameter([2, 8], ov.Type.f32, name="x")
+    packed = ops.constant(np.arange(64, dtype=np.uint8).reshape(8, 8) % 16, dtype=ov.Type.u4)
+    scaled = ops.multiply(
+        ops.subtract(ops.convert(packed, "f32"), ops.constant(np.float32(8))),
+        ops.constant(np.full((8, 1), 0.1, np.float32)),
+    )
+    product = ops.matmul(ops.relu(x), scaled, False, True)
+    return ov.Model([named(ops.sigmoid(product), "y")], [x], "int4")
+
+
+def quantised() -> Any:
+    """As NNCF writes int8 models: FakeQuantize around a convolution."""
+    x = ops.parameter([1, 3, 8, 8], ov.Type.f32, name="x")
+
+    def fake(value: Any, low: float, high: float, levels: int) -> Any:
+        ends = [ops.constant(np.float32(v)) for v in (low, high, low, high)]
+        return ops.fake_quantize(value, *ends, levels)
+
+    weight = ops.constant(np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32))
+    product = ops.convolution(
+        fake(x, -1, 1, 256), fake(weight, -3, 3, 255), [1, 1], [1, 1], [1, 1], [1, 1]
+    )
+    return ov.Model([named(ops.relu(fake(product, -8, 8, 256)), "y")], [x], "quantised")
+
+
+NETS = [
+    chain,
+    with_detections,
+    with_state,
+    with_branches,
+    with_int4_weights,
+    quantised,
+]
+
+
+def placed_keys(plan: editor.Plan) -> list[str]:
+    graph = plan.graph
+    return [key for op, key in enumerate(graph.op_keys) if not graph.op_is_constant[op]]
+
+
+def by_openvino(path: Path, inputs: dict[str, Any]) -> list[Any]:
+    """What OpenVINO computes by itself, in float32."""
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    return list(ov.Core().compile_model(path, "CPU", hints)(inputs).values())
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.__name__)
+def test_every_cut_of_an_ir_computes_what_openvino_does(
+    net: Callable[[], Any], tmp_path: Path
+) -> None:
+    path = save(net(), tmp_path / "net.xml")
+    plan = editor.partition(path, TWO)
+    inputs = dict(random_inputs(plan.graph))
+    expected = by_openvino(path, inputs)
+    keys = placed_keys(plan)
+    for start in range(len(keys)):
+        split = plan.repin(dict.fromkeys(keys[start:], "B"))
+        assert len(split.subgraphs) >= (2 if start else 1)
+        for _ in range(2):  # a state begins anew in each run
+            for value, right in zip(split.run(inputs).values(), expected, strict=True):
+                assert value.shape == right.shape
+                # Cut off its FakeQuantize a convolution is computed in float: a tie may be rounded to the next step.
+                step = 16 / 255 if net is quantised and start else 0
+                assert np.abs(value.astype(np.float64) - right).max() <= step * 1.001
+        assert split.successor is None
+
+
+@pytest.mark.parametrize("version", ["IR_V10", "IR_V11"])
+def test_layers_have_their_names_types_shapes_and_work(version: str, tmp_path: Path) -> None:
+    graph = editor.load_model(save(chain(), tmp_path / "net.xml", version))
+    assert (graph.source, graph.op_names) == ("openvino", ("relu", "product", "y"))
+    assert graph.op_keys == ("relu", "product", "y")
+    assert [graph.type_label(op) for op in range(3)] == ["ReLU", "MatMul", "Tanh"]
+    assert graph.op_types == ("Relu", "MatMul", "Tanh")
+    assert [graph.shape_label(t) for t in (*graph.inputs, *graph.outputs)] == ["2x4", "2x4"]
+    assert op_flops(graph)[1] == 2 * 2 * 4 * 4
+    assert int(graph.tensor_bytes[graph.tensor_is_constant].sum()) == 64
+
+
+def test_an_ir_says_of_a_network_what_its_onnx_says(tmp_path: Path) -> None:
+    path = converted("mobilenetv2", tmp_path)
+    graph = editor.load_model(path)
+    onnx = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    assert op_flops(graph)[~graph.op_is_constant].sum() == pytest.approx(
+        op_flops(onnx)[~onnx.op_is_constant].sum(), rel=0.05
+    )
+    kinds = [kind for op, kind in enumerate(graph.op_types) if not graph.op_is_constant[op]]
+    assert kinds.count("Conv") == onnx.op_types.count("Conv")
+    plan = editor.partition(
+        graph, TWO, policy="rules", rules=[{"type": "Conv", "to": "A"}, {"type": "*", "to": "B"}]
+    )
+    assert plan.placement.op_counts["A"] == kinds.count("Conv")
+    x = {"pixel_values": np.random.default_rng(0).random((1, 3, 224, 224), np.float32)}
+    assert np.allclose(plan.run(x)["logits"], by_openvino(path, x)[0], atol=1e-5)
+
+
+def test_open_sizes_are_chosen_and_openvino_infers_the_rest(tmp_path: Path) -> None:
+    path = converted("resnet50", tmp_path)
+    graph = editor.load_model(path)
+    assert graph.unbound == ("pixel_values[0]",)
+    graph = editor.load_model(path, {"pixel_values[0]": 3})
+    assert graph.tensor_shapes[graph.outputs[0]] == (3, 1000)
+    assert not graph.unknown_bytes[graph.op_outputs.values].any()
+    x = ops.parameter([ov.Dimension(), 4], ov.Type.f32, name="x")
+    fixed = ops.reshape(x, ops.constant(np.array([2, 8])), False)
+    path = save(ov.Model([named(ops.relu(fixed), "y")], [x], "net"), tmp_path / "net.xml")
+    with pytest.raises(editor.ModelError, match=r"cannot have the sizes x\[0\]=3"):
+        editor.load_model(path, {"x[0]": 3})
+
+
+def test_other_devices_are_planned_and_say_why(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), "HETERO:CPU,OpenVINO.CPU")
+    cpu, real = plan.devices
+    assert (cpu.planned, real.planned) == (True, False)
+    assert "OpenVINO IR" in cpu.description
+    x = np.ones((2, 4), np.float32)
+    split = plan.repin({"product": "OpenVINO.CPU"})
+    assert np.array_equal(split.run({"x": x})["y"], by_openvino(tmp_path / "net.xml", {"x": x})[0])
+
+
+def test_what_openvino_cannot_run_is_refused_with_its_reason(tmp_path: Path) -> None:
+    path = save(chain(), tmp_path / "net.xml")
+    text = path.read_text()
+    path.write_text(text.replace('type="Tanh"', 'type="NoSuchLayer"'))
+    plan = editor.partition(path, "HETERO:OpenVINO.CPU,NPU")
+    assert set(plan.affinity.values()) == {"NPU"}
+    assert "NoSuchLayer" in str(plan.why("y"))
+
+
+def test_states_are_read_and_set_on_one_device(tmp_path: Path) -> None:
+    plan = editor.partition(save(with_state(), tmp_path / "net.xml"), TWO)
+    (pair,) = plan.graph.state_pairs
+    read, write = (plan.graph.op_keys[op] for op in pair)
+    moved = plan.repin({read: "B"})
+    assert moved.affinity[write] == "B"
+    with pytest.raises(editor.PinError, match="one state"):
+        plan.repin({read: "A", write: "B"})
+
+
+def test_bodies_are_atomic_and_their_layers_are_found(tmp_path: Path) -> None:
+    plan = editor.partition(save(with_branches(), tmp_path / "net.xml"), TWO)
+    graph = plan.graph
+    (either,) = np.flatnonzero(graph.op_is_atomic).tolist()
+    assert graph.op_types[either] == "If"
+    inner = {(op.body, op.op_type) for op in graph.inner_ops}
+    assert {("then_branch", "Exp"), ("else_branch", "Negative")} <= inner
+    name = next(op.name for op in graph.inner_ops if op.op_type == "Exp")
+    assert "placed as one op" in plan.why(name).because
+
+
+def test_the_export_keeps_the_ir_and_its_script_sets_the_affinities(tmp_path: Path) -> None:
+    path = converted("mobilenetv2", tmp_path)
+    plan = editor.partition(path, TWO)
+    keys = placed_keys(plan)
+    plan = plan.repin(dict.fromkeys(keys[20:40], "B"))
+    with pytest.warns(UserWarning, match="both as its CPU"):
+        written = plan.export("openvino", tmp_path / "out")
+    assert [file.name for file in written] == [
+        "mobilenetv2.xml",
+        "mobilenetv2.bin",
+        "mobilenetv2.affinities.json",
+        "mobilenetv2_openvino.py",
+    ]
+    model = ov.Core().read_model(written[0])
+    assert model.get_rt_info(["hetero_editor", "affinities"]).astype(str) == written[2].name
+    sidecar = json.loads(written[2].read_text())
+    friendly = {op.get_friendly_name() for op in model.get_ordered_ops()}
+    assert set(sidecar["affinities"]) <= friendly
+    # The device of the export is OpenVINO's; that of the plan is told apart by the script's own means.
+    sidecar["affinities"] = {
+        plan.graph.op_names[plan.graph.key_index[key]]: device
+        for key, device in plan.affinity.items()
+    }
+    written[2].write_text(json.dumps(sidecar))
+    code = (
+        "import mobilenetv2_openvino as made; model, _ = made.annotated(); "
+        "print({o.get_friendly_name(): o.get_rt_info()['affinity'].astype(str) for o in model.get_ordered_ops()})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "out",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    set_there = eval(done.stdout)  # a dict of texts that this test printed
+    assert all(set_there[name] == device for name, device in sidecar["affinities"].items())
+    with pytest.raises(editor.ExportError, match="--to openvino"):
+        plan.export("split", tmp_path / "split")
+
+
+def test_a_plan_of_an_ir_is_saved_opened_and_drawn(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), TWO, pins={"product": "B"})
+    plan.save(tmp_path / "plan.json")
+    stored = json.loads((tmp_path / "plan.json").read_text())
+    assert stored["model"]["format"] == "openvino"
+    again = editor.load_plan(tmp_path / "plan.json")
+    assert again.affinity == plan.affinity
+    (tmp_path / "dot").mkdir()
+    written = plan.export("dot", tmp_path / "dot")
+    affinity = next(file for file in written if file.name == "hetero_affinity_net.dot")
+    imported, report = editor.partition(plan.graph, TWO).import_affinities(affinity)
+    assert (imported.affinity, report.problems) == (plan.affinity, ())
+
+
+def test_profiles_say_the_time_of_each_layer(tmp_path: Path) -> None:
+    from editor.execution.measure.profile import profile_here
+
+    plan = editor.partition(converted("mobilenetv2", tmp_path), TWO)
+    found = profile_here(plan.graph, plan.devices[:1], 0.5, 0)["A"]
+    assert not isinstance(found, str)
+    assert len(found.seconds) > 100
+
+
+BAD = {
+    "an entity": (lambda text: text.replace("<net ", '<!DOCTYPE a [<!ENTITY b "c">]><net ', 1), "document type"),
+    "a weight outside the bin": (lambda text: text.replace('offset="0" size="64"', 'offset="900" size="64"'), "has 64"),
+    "a cycle": (lambda text: text.replace('from-layer="0" from-port="0"', 'from-layer="3" from-port="2"'), "cycle"),
+    "a giant dimension": (lambda text: text.replace("<dim>4</dim>", f"<dim>{2**63}</dim>"), "dimension"),
+    "an old version": (lambda text: text.replace('version="11"', 'version="7"'), "version 7"),
+    "no edges": (lambda text: text[: text.index("<edges>")] + "</net>", "no edge goes to port 0"),
+    "an edge from nowhere": (lambda text: text.replace('from-layer="0"', 'from-layer="77"'), "layer 77"),
+    "a cut file": (lambda text: text[:900], "damaged or cut short"),
+    "an unknown type": (lambda text: text.replace('element_type="f32"', 'element_type="q9"'), "element type 'q9'"),
+    "equal ids": (lambda text: text.replace('id="1" name', 'id="0" name'), "same id"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_ir_is_one_sentence(what: str, tmp_path: Path) -> None:
+    path = save(chain(), tmp_path / "net.xml")
+    change, said = BAD[what]
+    changed = change(path.read_text())
+    assert changed != path.read_text()
+    path.write_text(changed)
+    with pytest.raises(editor.ModelError, match=said) as error:
+        editor.partition(path, TWO)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_bodies_a_thousand_deep_are_refused(tmp_path: Path) -> None:
+    deep = '<layer id="0" name="l" type="If" version="opset8"><then_body><layers>' * 1000
+    path = tmp_path / "deep.xml"
+    path.write_text(
+        f'<?xml version="1.0"?><net name="n" version="11"><layers>{deep}'
+        + "</layers></then_body></layer>" * 1000
+        + "</layers></net>"
+    )
+    with pytest.raises(editor.LimitError, match="inside each other"):
+        editor.load_model(path)
+
+
+def test_an_ir_without_its_weights_opens_and_says_so(tmp_path: Path) -> None:
+    path = save(chain(), tmp_path / "net.xml")
+    path.with_suffix(".bin").unlink()
+    graph = editor.load_model(path)
+    assert "net.bin" in graph.notes[0]
+    plan = editor.partition(graph, "HETERO:OpenVINO.CPU,NPU")
+    assert set(plan.affinity.values()) == {"NPU"}
+    with pytest.raises(editor.ExecutionError, match=r"net\.bin"):
+        plan.run({"x": np.ones((2, 4), np.float32)})
+
+
+def test_an_onnx_file_cannot_pass_as_an_ir(tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    info = helper.make_tensor_value_info("x", 1, [1])
+    node = helper.make_node("Assign", ["x"], ["y"], domain="openvino")
+    graph = helper.make_graph([node], "g", [info], [helper.make_tensor_value_info("y", 1, [1])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("openvino", 11)])
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(editor.ModelError, match="not for ONNX files"):
+        editor.load_model(tmp_path / "net.onnx")
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    path = save(chain(), tmp_path / "net.xml")
+    plan = editor.partition(path, TWO)
+    path.write_text(path.read_text().replace("product", "produkt"))
+    with pytest.raises(editor.ExecutionError, match="changed since it was opened"):
+        plan.run({"x": np.ones((2, 4), np.float32)})
+
+
+def test_tflite_opens_by_way_of_openvino_and_computes_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    shutil.copy(TFLITE, path)
+    graph = editor.load_model(path)
+    assert (graph.source, graph.name, graph.path) == ("tflite", "model", path)
+    name = graph.tensor_names[graph.inputs[0]]
+    assert name == "serving_default_input_2:0"
+    with pytest.warns(UserWarning, match="sizes assumed"):
+        plan = editor.partition(path, TWO)
+    keys = placed_keys(plan)
+    split = plan.repin(dict.fromkeys(keys[60:120], "B"))
+    assert len(split.subgraphs) > 1
+    x = {name: np.random.default_rng(0).standard_normal((1, 43844, 1)).astype(np.float32)}
+    expected = by_openvino(path, x)
+    for value, right in zip(split.run(x).values(), expected, strict=True):
+        assert np.allclose(value, right, atol=1e-5)
+    split.save(tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text())["model"]["format"] == "tflite"
+    assert editor.load_plan(tmp_path / "plan.json").affinity == split.affinity
+
+
+def test_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.tflite"
+    damaged.write_bytes(TFLITE.read_bytes()[:5000])
+    with pytest.raises(editor.EditorError, match=r"damaged\.tflite"):
+        editor.load_model(damaged)
+    graph = tmp_path / "frozen.pb"
+    graph.write_bytes(b"\x0a\x07garbage")
+    with pytest.raises(editor.ModelError, match="TensorFlow graph, which OpenVINO cannot read"):
+        editor.load_model(graph)
+    for name, said in {
+        "model.gguf": "llama.cpp",
+        "model.safetensors": "no graph",
+        "model.pt": "runs code",
+        "model.h5": "Keras",
+        "model.mlmodel": "Core ML",
+        "model.engine": "TensorRT",
+        "net.bin": "name the .xml",
+    }.items():
+        (tmp_path / name).write_bytes(b"\0" * 64)
+        with pytest.raises(editor.ModelError, match=said):
+            editor.load_model(tmp_path / name)
+
+
+def test_an_ir_is_told_by_its_content() -> None:
+    assert is_ir(b'\xef\xbb\xbf<?xml version="1.0"?>\n<net name="a" version="11">')
+    assert not is_ir(b'<?xml version="1.0"?><svg/>')
+    assert not is_ir(b"\x08\x07\x12\x04")
