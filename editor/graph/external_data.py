@@ -17,7 +17,7 @@ from onnx.checker import ValidationError
 from onnx.external_data_helper import load_external_data_for_tensor
 
 from editor.errors import ModelError
-from editor.graph.openvino_layers import DOMAIN, WEIGHTS_FOLDER
+from editor.graph.openvino_layers import WEIGHTS_FOLDER
 
 _MAX_LOCATION = 1024
 """Characters of a location."""
@@ -119,10 +119,9 @@ def external_data_folder(model: ModelProto, path: Path) -> Path:
 
     It is the folder of the resolved file, or the folder of the symbolic link ``path`` where the data is only there.
     """
-    if any(opset.domain == DOMAIN for opset in model.opset_import):
-        made = next((e.value for e in model.metadata_props if e.key == WEIGHTS_FOLDER), "")
-        if made and Path(made).resolve() != path.absolute().parent.resolve():
-            return Path(made).resolve()
+    made = next((e.value for e in model.metadata_props if e.key == WEIGHTS_FOLDER), "")
+    if made:  # the reader says so: the file was converted
+        return Path(made).resolve()
     target_folder, link_folder = path.resolve().parent, path.absolute().parent.resolve()
     if target_folder == link_folder:
         return target_folder

@@ -1,4 +1,7 @@
-"""TensorFlow Lite, TensorFlow and PaddlePaddle: OpenVINO reads a model once, in the sandbox, and its IR is kept by content."""
+"""Models of TensorFlow Lite, TensorFlow, PaddlePaddle and PyTorch: read once, in the sandbox, and kept by content.
+
+OpenVINO makes IR of the first three, `torch.onnx` makes ONNX of a saved program of PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from editor.errors import ExportError, ModelError
 from editor.files import cache_folder, private_folder
+from editor.graph.pytorch import export_program
 from editor.sandbox.worker import run
 
+PYTORCH = "pytorch"
 _KEPT_BYTES = 8 << 30
 """Of all IRs that are kept; those that were not used for the longest time go first."""
 
@@ -43,6 +47,8 @@ def source_of(path: Path) -> Source | None:
         return None
     if path.suffix.lower() == ".pb":
         return Source("tensorflow", "a frozen TensorFlow graph", (path,))
+    if path.suffix.lower() == ".pt2":
+        return Source(PYTORCH, "a program of torch.export", (path,))
     weights_file = path.with_suffix(".pdiparams")
     if path.suffix.lower() == ".pdmodel" or (
         path.suffix.lower() == ".json" and weights_file.is_file()
@@ -74,7 +80,7 @@ def content_hash(source: Source) -> str:
 
 
 def converted(path: Path, source: Source, sha256: str) -> Path:
-    """The IR of a model, which is made where it is not kept.
+    """The IR of a model, or the ONNX file of one of PyTorch, which is made where it is not kept.
 
     Raises:
         ModelError: OpenVINO cannot read the model.
@@ -84,8 +90,8 @@ def converted(path: Path, source: Source, sha256: str) -> Path:
         folder = private_folder(private_folder(cache_folder()) / "converted")
     except ExportError as error:
         raise ModelError(f"{path}: {source.title} is opened by way of a cache: {error}") from error
-    target = folder / f"{sha256}.xml"
-    if target.is_file() and target.with_suffix(".bin").is_file():
+    target = folder / f"{sha256}{'.onnx' if source.name == PYTORCH else '.xml'}"
+    if target.is_file() and (source.name == PYTORCH or target.with_suffix(".bin").is_file()):
         os.utime(target)
         return target
     run(_convert, path, source, target, what="converting", path=path)
@@ -94,6 +100,12 @@ def converted(path: Path, source: Source, sha256: str) -> Path:
 
 
 def _convert(path: Path, source: Source, target: Path) -> None:
+    if source.name == PYTORCH:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".writing.") as temporary:
+            export_program(path, Path(temporary) / target.name)
+            for file in sorted(Path(temporary).iterdir(), reverse=True):  # the weights first
+                os.replace(file, target.parent / file.name)
+        return
     import openvino as ov
 
     given = path.parent if path.name == "saved_model.pb" else path
@@ -119,17 +131,14 @@ def _convert(path: Path, source: Source, target: Path) -> None:
 def _trim(folder: Path, newest: Path) -> None:
     """Removes the IRs that were not used for the longest time until the folder keeps its limit."""
     left = _KEPT_BYTES
-    for xml in sorted(folder.glob("*.xml"), key=_last_used, reverse=True):
-        weights = xml.with_suffix(".bin")
-        left -= sum(file.stat().st_size for file in _there(xml, weights))
-        if left < 0 and xml != newest:
-            xml.unlink(missing_ok=True)
-            weights.unlink(missing_ok=True)
+    models = [file for file in folder.iterdir() if file.suffix in (".xml", ".onnx")]
+    for model in sorted(models, key=_last_used, reverse=True):
+        files = [file for file in folder.glob(f"{model.stem}.*") if file.is_file()]
+        left -= sum(file.stat().st_size for file in files)
+        if left < 0 and model != newest:
+            for file in files:
+                file.unlink(missing_ok=True)
 
 
 def _last_used(path: Path) -> float:
-    return max((file.stat().st_mtime for file in _there(path)), default=0.0)
-
-
-def _there(*files: Path) -> Iterator[Path]:
-    return (file for file in files if file.is_file())
+    return path.stat().st_mtime if path.is_file() else 0.0

@@ -258,7 +258,7 @@ class Graph:
     format: str = "onnx"
     """``openvino``: the model is made of OpenVINO's layers"""
     source: str = "onnx"
-    """The format of the file: ``onnx``, ``openvino``, ``tflite``, ``tensorflow`` or ``paddle``"""
+    """The format of the file: ``onnx``, ``openvino``, ``tflite``, ``tensorflow``, ``paddle`` or ``pytorch``"""
     op_layers: tuple[str, ...] = ()
     """[op] its type in the file, where that is not ONNX's name of it, which is in ``op_types``"""
 

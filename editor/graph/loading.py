@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto
@@ -39,6 +40,7 @@ from editor.graph.openvino_layers import DOMAIN as OPENVINO
 from editor.graph.openvino_layers import onnx_type
 from editor.graph.openvino_shapes import inferred_values
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
+from editor.graph.pytorch import exported, is_module
 from editor.graph.scopes.paths import module_of
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable
@@ -58,12 +60,15 @@ def note_on_missing(files: Sequence[str]) -> str:
 
 
 def load_model(
-    path: str | Path, define: Mapping[str, int] | None = None, *, keep_functions: bool = False
+    path: str | Path | Any, define: Any = None, *, keep_functions: bool = False
 ) -> Graph:
-    """Reads an ONNX model without its weights.
+    """Reads a model without its weights.
 
     Args:
-        path: the ``.onnx`` file.
+        path: an ONNX file; OpenVINO IR (``.xml``); a model of TensorFlow Lite, TensorFlow (a SavedModel or a frozen
+            graph) or PaddlePaddle, which OpenVINO reads; a program of ``torch.export`` (``.pt2``); or a
+            ``torch.nn.Module``, whose example inputs are then the second argument: a tuple, a mapping of keyword arguments,
+            or one tensor. PyTorch needs the extra ``pytorch``.
         define: sizes of symbolic dimensions, ``{"batch_size": 1}``. Each can be called ``input[axis]`` too.
             ``Graph.unbound`` lists the symbols without a size, ``Graph.define`` those with one: sizes that
             follow from ``define`` are in it. An input of one number can be given its value,
@@ -73,10 +78,12 @@ def load_model(
             ``{"keep_functions": 1}``. Otherwise the ops of their bodies take their place.
 
     Raises:
-        ModelError: the file is not an ONNX model, is damaged, is not a valid graph (a tensor with two
+        ModelError: the file is not a model, is damaged, is not a valid graph (a tensor with two
             producers, a cycle, a missing tensor), or refers to data outside its folder.
         LimitError: it needs more time, memory or parts than the limits allow.
     """
+    if is_module(path):
+        path, define = exported(path, define), None
     path = as_path(path, "a model", ModelError)
     define = {} if define is None else as_mapping(define, "define", ModelError)
     if keep_functions:

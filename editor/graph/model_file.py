@@ -19,15 +19,15 @@ from editor.errors import ModelError
 from editor.files import meant
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
-from editor.graph.front_ends import content_hash, converted, source_of
+from editor.graph.front_ends import PYTORCH, content_hash, converted, source_of
 from editor.graph.graph import Graph
 from editor.graph.opening import open_again
 from editor.graph.openvino_ir import is_ir, read_ir
-from editor.graph.openvino_layers import DOMAIN
+from editor.graph.openvino_layers import DOMAIN, SOURCE, WEIGHTS_FOLDER
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
-MODEL_SUFFIXES = (".onnx", ".xml", ".tflite", ".pdmodel", ".pb")
+MODEL_SUFFIXES = (".onnx", ".xml", ".tflite", ".pdmodel", ".pb", ".pt2")
 """Of files that may be models, in the order in which one is looked for among several files."""
 MAX_OPSET = 1000
 """Versions above it do not exist; OpenVINO would look through all of them."""
@@ -89,9 +89,14 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     path = Path(path)
     if (source := source_of(path)) is not None:
         sha256 = content_hash(source)
-        xml = converted(path, source, sha256)
-        model = read_ir(_read_bytes(xml), path, xml.with_suffix(".bin"), source.name)
-        check_external_data(model, path)
+        made = converted(path, source, sha256)
+        if source.name == PYTORCH:
+            model = _read_onnx(_read_bytes(made), made)
+        else:
+            model = read_ir(_read_bytes(made), path, made.with_suffix(".bin"))
+            check_external_data(model, made)
+        model.metadata_props.add(key=SOURCE, value=source.name)
+        model.metadata_props.add(key=WEIGHTS_FOLDER, value=str(made.parent))
         return model, sha256
     if reason := FOREIGN.get(path.suffix.lower()):
         raise ModelError(f"{path}: not an ONNX model: {reason}")
@@ -101,6 +106,11 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
         model = read_ir(data, path, path.with_suffix(".bin"))
         check_external_data(model, path)
         return model, sha256
+    return _read_onnx(data, path), sha256
+
+
+def _read_onnx(data: bytes, path: Path) -> ModelProto:
+    """Parses and checks an ONNX file; its metadata says nothing that this reader says."""
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
@@ -113,8 +123,10 @@ def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
     _check_values(model, path)
     _check_names(model, path)
     _check_functions(model, path)
+    for entry in [e for e in model.metadata_props if e.key in (SOURCE, WEIGHTS_FOLDER)]:
+        model.metadata_props.remove(entry)
     check_external_data(model, path)
-    return model, sha256
+    return model
 
 
 def ir_of(path: Path) -> Path:

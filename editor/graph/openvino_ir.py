@@ -21,12 +21,10 @@ from editor import limits
 from editor.errors import ModelError
 from editor.graph.external_data import is_external
 from editor.graph.graph import Shape, element_name, shape_of, type_name
-from editor.graph.openvino_layers import DOMAIN, WEIGHTS_FOLDER, added_attributes, attribute
+from editor.graph.openvino_layers import DOMAIN, SOURCE, added_attributes, attribute
 from editor.graph.value_types import make_value_info
 
 VERSIONS = (10, 11)
-_SOURCE = "source"
-"""Key of what a model keeps."""
 _LAYER, _INPUT_PORTS, _OUTPUT_PORTS, _ID, _OPSET = "layer", "inputs", "outputs", "id", "opset"
 """Keys of what a node keeps: the text inside its element, the numbers of its ports, its number, and its opset."""
 _TYPES = {
@@ -222,14 +220,13 @@ def is_ir(data: bytes) -> bool:
     return head.startswith(b"<net ") or (head.startswith(b"<?xml") and b"<net " in head)
 
 
-def read_ir(data: bytes, path: Path, weights: Path, source: str = DOMAIN) -> ModelProto:
+def read_ir(data: bytes, path: Path, weights: Path) -> ModelProto:
     """The model of an IR, with nodes in the domain ``openvino`` and all constants as external data of ``weights``.
 
     Args:
         data: the XML.
         path: its file, for messages.
         weights: the ``.bin``; it need not be there.
-        source: the format of the file that it was made from.
 
     Raises:
         ModelError: the file is damaged, of another version, or not a valid graph.
@@ -242,10 +239,7 @@ def read_ir(data: bytes, path: Path, weights: Path, source: str = DOMAIN) -> Mod
             "(OpenVINO 2020.4 and later write them): convert the original model again"
         )
     limits.check_count(str(path), "ops", len(reader.layers), "layers")
-    model = _Converter(reader, path, weights).model()
-    for key, value in ((_SOURCE, source), (WEIGHTS_FOLDER, str(weights.parent))):
-        model.metadata_props.add(key=key, value=value)
-    return model
+    return _Converter(reader, path, weights).model()
 
 
 class _Converter:
@@ -438,10 +432,9 @@ _DIMENSIONS = (
 
 
 def source_format(model: ModelProto) -> str:
-    """``onnx``, or the format of the file that an IR was made from: ``openvino``, ``tflite``, ``tensorflow``, ``paddle``."""
-    if not is_ir_model(model):
-        return "onnx"
-    return str(next(entry.value for entry in model.metadata_props if entry.key == _SOURCE))
+    """The format of its file: ``onnx``, ``openvino``, ``tflite``, ``tensorflow``, ``paddle`` or ``pytorch``."""
+    own = DOMAIN if is_ir_model(model) else "onnx"
+    return str(next((entry.value for entry in model.metadata_props if entry.key == SOURCE), own))
 
 
 def is_ir_model(model: ModelProto) -> bool:

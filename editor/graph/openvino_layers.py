@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from onnx import AttributeProto, helper
 
 DOMAIN = "openvino"
-WEIGHTS_FOLDER = "weights_folder"
-"""Key of a model's metadata: where the ``.bin`` is. Only the reader of IR writes it."""
+SOURCE, WEIGHTS_FOLDER = "hetero_editor.source", "hetero_editor.weights_folder"
+"""Keys of a model's metadata, which only the reader of files writes: the format of a file that was converted, and where the
+result is."""
 
 _SAME_NAME = re.split(
     r"\s+",

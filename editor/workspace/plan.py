@@ -42,6 +42,7 @@ from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
+from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.kept import learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
@@ -143,6 +144,13 @@ class Plan:
     def why(self, key: str) -> Explanation:
         """Per device allowed or refused with the reason, and why the op is where it is."""
         return self.placement.why(key)
+
+    def device_map(self) -> DeviceMap:
+        """Module path -> device for the modules of a PyTorch model that are on one device each, as `accelerate` takes it.
+
+        ``device_map().split`` are the modules that are on several.
+        """
+        return device_map(self.placement)
 
     def repin(self, pins: Mapping[str, str | None], force: bool = False) -> Plan:
         """A new plan with pins added, changed or (None) removed; everything else is solved again.
