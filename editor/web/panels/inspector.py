@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from editor.errors import EditorError
 from editor.exports.dot import text_colour
-from editor.graph.graph import InnerOp
+from editor.graph.attributes import Definition, definition_of
+from editor.graph.constants import values_of
+from editor.graph.graph import Graph, InnerOp
 from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
+from editor.web.panels.model_facts import model_facts
 from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
+from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
 from editor.web.view import colours_of, op_costs, plan_costs
 from editor.workspace.document import Document
@@ -94,6 +99,7 @@ def plan(document: Document) -> list[Any]:
         html.Ul(moved) if moved else html.P("None.", className="hint"),
         html.H3("Largest subgraphs", className="part"),
         html.Ul(parts),
+        model_facts(graph),
         html.P(
             "Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
             className="hint",
@@ -133,8 +139,8 @@ def tensor(document: Document, number: int) -> list[Any]:
     ]
 
 
-def op(document: Document, number: int) -> list[Any]:
-    """One op."""
+def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
+    """One op; ``weigh``: with figures of its weights."""
     graph = document.graph
     why = document.placement.why(graph.op_keys[number])
     colours = colours_of(document)
@@ -212,14 +218,51 @@ def op(document: Document, number: int) -> list[Any]:
     parts += [
         html.H4("Inputs"),
         _tensors(document, graph.op_reads[number].tolist(), made=False),
+        *weights(graph, number, weigh),
         html.H4("Outputs"),
         _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
     ]
     if graph.op_is_atomic[number]:
         parts += _bodies(document, number)
-    if graph.op_attributes[number]:
-        parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
-    return parts
+    return parts + _attributes(graph, number)
+
+
+def _attributes(graph: Graph, number: int) -> list[Any]:
+    """The attributes of an op, those that it has by default included, and the documentation of its type."""
+    domain, stated = graph.op_domains[number], graph.op_attributes[number]
+    definition = definition_of(
+        graph.op_types[number], domain, graph.opsets.get(domain or "ai.onnx", 0)
+    )
+    pairs: list[tuple[str, Any]] = list(stated)
+    if definition is not None:
+        given = dict(stated)
+        pairs += [
+            (name, [value or '""', " ", html.Span("default", className="badge")])
+            for name, value in definition.defaults
+            if name not in given
+        ]
+    return [
+        *([html.H4("Attributes"), facts(pairs)] if pairs else []),
+        *([_documentation(definition)] if definition is not None else []),
+    ]
+
+
+def _documentation(definition: Definition) -> html.Details:
+    link = html.A(
+        f"{definition.name}, since version {definition.since_version}",
+        href=definition.address,
+        target="_blank",
+        rel="noreferrer noopener",
+        title=definition.address,
+    )
+    return html.Details(
+        [
+            html.Summary(f"Documentation of {definition.name}"),
+            link,
+            html.Div(definition.documentation, className="plain-text"),
+        ],
+        className="op-doc",
+    )
 
 
 def _bodies(document: Document, number: int) -> list[Any]:
@@ -378,7 +421,13 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
     graph = document.graph
     if not tensors:
         return html.P("none", className="hint")
-    rows = []
+    rows: list[Any] = []
+    values: dict[int, str] = {}
+    if not made:
+        try:
+            values = values_of(graph, tensors[:40])
+        except EditorError as error:  # the file is gone, or has changed
+            rows.append(html.P(str(error), className="hint"))
     for number in tensors[:40]:
         producer = int(graph.tensor_producer[number])
         kind = "constant" if graph.tensor_is_constant[number] else ""
@@ -405,6 +454,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
                         ],
                         className="tensor-line",
                     ),
+                    html.Code(values[number], className="values") if number in values else None,
                     html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links")
                     if links
                     else None,
