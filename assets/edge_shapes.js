@@ -4,6 +4,8 @@
   "use strict";
 
   const READABLE = 0.9,
+    LETTER = 6, // pixels that a character takes, about
+    BESIDE = 8,
     REST = 120, // milliseconds after the view last moved
     KEY = "hetero-edge-shapes";
   let timer = 0;
@@ -21,8 +23,15 @@
       .toArray()
       .some((other) => other.data("shape") === edge.data("shape"));
 
+  /* Each with how far its text is moved to the right, so that it begins beside the line. */
   /** @type {Hetero["shapedEdges"]} */
-  const shapedEdges = (edges) => edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
+  function shapedEdges(edges) {
+    const shaped = edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
+    shaped.forEach((edge) => {
+      edge.data("aside", (edge.data("shape").length * LETTER) / 2 + BESIDE);
+    });
+    return shaped;
+  }
 
   /** @param {Cy} cy */
   function label(cy) {

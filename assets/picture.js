@@ -143,7 +143,7 @@
     return (
       `<polyline fill="none" stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}" points="${way}"/>` +
       head +
-      (shape ? svgText(shape, at.x, at.y, 9.5, edge.style("color")) : "")
+      (shape ? svgText(shape, at.x + edge.data("aside"), at.y, 9.5, edge.style("color")) : "")
     );
   }
 

@@ -213,6 +213,8 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "selector": "edge.shaped",
             "style": {
                 "label": "data(shape)",
+                "text-margin-x": "data(aside)",
+                "source-text-margin-x": "data(aside)",
                 "font-family": font["font-family"],
                 "font-size": 9.5,
                 "min-zoomed-font-size": 8,
