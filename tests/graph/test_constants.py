@@ -163,6 +163,15 @@ def test_figures_of_weights_are_those_of_numpy(
     assert found.bins == tuple(np.histogram(expected, 20)[0].tolist())
 
 
+def test_a_large_file_is_read_in_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = numpy_helper.from_array(np.arange(400, dtype=np.float32), "w")
+    graph = with_weights(tmp_path / "m.onnx", weights, numpy_helper.from_array(np.int64(5), "k"))
+    monkeypatch.setattr(constants, "PLAIN_BYTES", 0)
+    monkeypatch.setattr(constants, "_CHUNK", 0)  # of this process: it could not read a thing
+    assert said(graph, 0) == [None, "[0, 1, 2, … 400 in all]", "5"]
+    assert only(graph).mean == 199.5
+
+
 def test_what_is_not_finite_is_counted_and_not_averaged(tmp_path: Path) -> None:
     array = np.array([np.nan, np.inf, -np.inf, *[0.0] * 20, *[2.0] * 20], np.float32)
     found = only(with_weights(tmp_path / "m.onnx", numpy_helper.from_array(array, "w")))
@@ -205,8 +214,8 @@ def test_weights_behind_constant_ops_are_those_of_the_file(tmp_path: Path) -> No
         if not graph.op_is_constant[op]
     }
     assert names == {"MatMul": ["w"], "Blend": ["w2"]}  # the scale is seen as a value
-    kinds = [f.type for f in figures_of(graph) if isinstance(f, Figures)]
-    assert kinds == ["int8", "float32"]
+    found = [(f.name, f.type) for f in figures_of(graph) if isinstance(f, Figures)]
+    assert found == [("w", "int8"), ("w2", "float32")]
 
 
 def test_definitions_are_of_the_version_of_the_model(tmp_path: Path) -> None:
