@@ -143,7 +143,9 @@
     return (
       `<polyline fill="none" stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}" points="${way}"/>` +
       head +
-      (shape ? svgText(shape, at.x + edge.data("aside"), at.y, 9.5, edge.style("color")) : "")
+      (shape
+        ? svgText(shape, at.x + edge.data("aside"), at.y, 9.5, edge.style("color"), edge.style("text-background-color"))
+        : "")
     );
   }
 
@@ -162,9 +164,10 @@
    * @param {number} y
    * @param {number} size
    * @param {string} colour
+   * @param {string} [around] a colour that keeps lines off the letters
    */
-  const svgText = (text, x, y, size, colour) =>
-    `<text x="${fixed(x)}" y="${fixed(y)}" font-family="Inter, system-ui, sans-serif" font-size="${fixed(size)}" fill="${colour}" text-anchor="middle" dominant-baseline="central">${escaped(text)}</text>`;
+  const svgText = (text, x, y, size, colour, around) =>
+    `<text x="${fixed(x)}" y="${fixed(y)}" font-family="Inter, system-ui, sans-serif" font-size="${fixed(size)}" fill="${colour}"${around ? ` stroke="${around}" stroke-width="3" paint-order="stroke"` : ""} text-anchor="middle" dominant-baseline="central">${escaped(text)}</text>`;
 
   /**
    * @param {CyNode} node

@@ -146,6 +146,44 @@ def test_opened_functions_are_told_apart_from_folded_constants(tmp_path: Path) -
     assert nodes_in_words(closed) == "2 nodes became 2 ops, one each"
 
 
+def _if(name: str, then: list[Any], otherwise: list[Any], result: str) -> onnx.NodeProto:
+    outputs = [helper.make_tensor_value_info(f"{name}_{i}", TensorProto.FLOAT, [4]) for i in (0, 1)]
+    branches = [
+        helper.make_graph(nodes, f"{name}_graph{i}", [], [output])
+        for i, (nodes, output) in enumerate(zip((then, otherwise), outputs, strict=True))
+    ]
+    return helper.make_node(
+        "If", ["c"], [result], name, then_branch=branches[0], else_branch=branches[1]
+    )
+
+
+def test_the_ops_in_bodies_are_a_tree(tmp_path: Path) -> None:
+    make, value = helper.make_node, helper.make_tensor_value_info
+    inner = _if(
+        "inner", [make("Abs", ["x"], ["inner_0"])], [make("Neg", ["x"], ["inner_1"])], "mid"
+    )
+    outer = _if(
+        "outer",
+        [inner, make("Exp", ["mid"], ["outer_0"])],
+        [make("Sin", ["x"], ["outer_1"])],
+        "y",
+    )
+    graph = helper.make_graph(
+        [outer],
+        "net",
+        [value("c", TensorProto.BOOL, []), value("x", TensorProto.FLOAT, [4])],
+        [value("y", TensorProto.FLOAT, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    said = op(opened(tmp_path), "If")
+    assert "else_branch: 1 op, placed with this op Sin  outer_1 then_branch: 2 ops" in said
+    assert (
+        "then_branch: 2 ops, placed with this op If  inner else_branch: 1 op Neg  inner_1 "
+        "then_branch: 1 op Abs  inner_0 Exp  outer_0"
+    ) in said
+
+
 def test_edges_have_the_shape_of_what_they_carry(document: Document) -> None:
     graph = document.graph
     shapes = [e["data"]["shape"] for e in elements(graph) if "source" in e["data"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
         _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
     ]
     if graph.op_is_atomic[number]:
-        parts += _bodies(document, number)
+        parts += _bodies([each for each in graph.inner_ops if each.owner == number])
     return parts + _attributes(graph, number)
 
 
@@ -265,30 +266,37 @@ def _documentation(definition: Definition) -> html.Details:
     )
 
 
-def _bodies(document: Document, number: int) -> list[Any]:
-    """The ops in the bodies of an If, Loop or Scan, which are placed with it."""
-    bodies: dict[str, list[InnerOp]] = {}
-    for inner in document.graph.inner_ops:
-        if inner.owner == number:
-            bodies.setdefault(inner.body, []).append(inner)
-    return [
-        html.Details(
-            [
-                html.Summary(f"{body}: {pluralize(len(ops), 'op')}, placed with this op"),
-                html.Ul(
-                    [
-                        html.Li([html.Strong(each.op_type), " ", each.name or each.key])
-                        for each in ops[:_MOST_IN_BODY]
-                    ]
-                ),
-                html.P(f"and {len(ops) - _MOST_IN_BODY:,} more", className="hint")
-                if len(ops) > _MOST_IN_BODY
-                else None,
-            ],
-            className="body-ops",
+def _bodies(ops: Sequence[InnerOp], depth: int = 0) -> list[Any]:
+    """The ops in the bodies of an If, Loop or Scan, and those in bodies inside these; all are placed with it."""
+    shown = []
+    for body, group in groupby(ops, lambda each: each.body.split("/")[depth]):
+        members = list(group)
+        own = [i for i, each in enumerate(members) if each.body.count("/") == depth]
+        ends = [*own[1:], len(members)]  # what is in the bodies of an op follows it
+        items = [
+            html.Li(
+                [
+                    html.Strong(members[i].op_type),
+                    f" {members[i].name or members[i].key}",
+                    *_bodies(members[i + 1 : end], depth + 1),
+                ]
+            )
+            for i, end in list(zip(own, ends, strict=True))[:_MOST_IN_BODY]
+        ]
+        more = len(own) - len(items)
+        shown.append(
+            html.Details(
+                [
+                    html.Summary(
+                        f"{body}: {pluralize(len(own), 'op')}{'' if depth else ', placed with this op'}"
+                    ),
+                    html.Ul(items),
+                    html.P(f"and {more:,} more", className="hint") if more else None,
+                ],
+                className="body-ops",
+            )
         )
-        for body, ops in bodies.items()
-    ]
+    return shown
 
 
 def _breadcrumbs(document: Document, number: int) -> Any:
