@@ -172,7 +172,7 @@
     },
     {
       id: "save-plan",
-      words: "Save the plan as plan.json (the workspace keeps every step by itself)",
+      words: "Save plan.json (every step is kept anyway)",
       keys: ["Ctrl+S"],
       where: "everywhere",
       run: savePlan,
