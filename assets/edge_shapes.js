@@ -28,7 +28,7 @@
   function shapedEdges(edges) {
     const shaped = edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
     shaped.forEach((edge) => {
-      edge.data("aside", (edge.data("shape").length * LETTER) / 2 + BESIDE);
+      if (edge.data("aside") === undefined) edge.data("aside", (edge.data("shape").length * LETTER) / 2 + BESIDE);
     });
     return shaped;
   }
