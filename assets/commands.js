@@ -35,6 +35,10 @@
     else editor.say("Select something first.");
   }
 
+  /* Presses the button of the menu, which need not be open. */
+  const savePlan = () =>
+    window.dash_clientside.set_props({ type: "export", what: "plan.json" }, { n_clicks: Math.round(performance.now()) });
+
   function endTool() {
     if (editor.closeContextMenu() || editor.closePanes()) return;
     if (editor.toggleHelp(false)) return;
@@ -155,8 +159,23 @@
     {
       id: "find-field",
       words: "Find; or filter: op == Conv and flops > 1e8",
-      keys: ["/"],
+      keys: ["/", "Ctrl+F"],
+      where: "everywhere",
       run: () => editor.byId("find")?.focus(),
+    },
+    {
+      id: "open-model",
+      words: "Open another model",
+      keys: ["Ctrl+O"],
+      where: "everywhere",
+      run: () => editor.one("#header .home").click(),
+    },
+    {
+      id: "save-plan",
+      words: "Save plan.json (every step is kept anyway)",
+      keys: ["Ctrl+S"],
+      where: "everywhere",
+      run: savePlan,
     },
     ...["Fallbacks", "Subgraphs", "Transfers", "Memory", "Benchmark", "Devices", "Rules", "Compare"].map(
       /** @returns {Command} */ (name) => ({ id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) }),
@@ -175,6 +194,9 @@
     ),
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
+    { id: "picture-graph-png", words: "Picture of the graph, PNG", run: () => editor.picture("png whole") },
+    { id: "picture-graph-svg", words: "Picture of the graph, SVG", run: () => editor.picture("svg whole") },
+    { id: "toggle-shapes", words: "Show or hide the shapes on edges", run: () => editor.toggleShapes(), menu: "ground" },
     { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
     { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
     { id: "show-export", words: "Export … (report, configs, split models, DOT, kit)", run: () => click("export") },
@@ -192,6 +214,7 @@
       words: "All commands, found by typing",
       keys: ["Ctrl+K", "Ctrl+P"],
       shown: "Ctrl+K",
+      where: "everywhere",
       run: () => editor.openPalette(),
     },
     { id: "help-open", words: "Keyboard and words", keys: ["?", "H"], run: () => editor.toggleHelp() },

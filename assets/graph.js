@@ -71,6 +71,7 @@
     cy.on("tapstart", editor.hoverOut);
     cy.on("viewport", editor.hoverMoved);
     cy.on("zoom", () => showFar(cy));
+    cy.on("viewport add", () => editor.labelEdges(cy));
     let later = 0;
     cy.on("viewport", () => {
       // a reload of the page comes back to this place

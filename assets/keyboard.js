@@ -31,7 +31,7 @@
       command = editor.commandForKey(key);
     if (fieldOf(target)) {
       if (key === "Escape") target.blur();
-      else if (command?.id === "palette-open") run(command, event);
+      else if (command?.where === "everywhere") run(command, event);
       return;
     }
     if (!command?.run || (command.where === "graph" && !inGraph(target))) return;
@@ -79,6 +79,10 @@
     rules: (what, button) => editor.rulesButton(what, button),
     ruleOps: (_value, button) => editor.ruleOps(button),
     copy: (text) => editor.copy(text),
+    weights: (op, button) => {
+      button.disabled = true;
+      editor.set("selection", { data: { ops: [Number(op)], weights: true } });
+    },
     picture: (form) => editor.picture(form),
     label: (label) => editor.edit({ do: "label", ops: editor.selectedOps(), label }),
     pane: (_name, button) => editor.tickPane(button),

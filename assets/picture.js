@@ -1,23 +1,59 @@
-/* A picture of the view: PNG as Cytoscape draws it, SVG as shapes. */
+/* A picture of the view or of the whole graph: PNG as Cytoscape draws it, SVG as shapes. */
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page,
+    LONGEST = 8000, // pixels of a side; browsers draw no canvas that is much larger
+    SHARPEST = 2;
 
   /** @type {Hetero["picture"]} */
-  function picture(form) {
+  function picture(what) {
     const cy = page.cy;
     if (!cy) return;
-    const ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
-    const blob =
-      form === "png"
-        ? cy.png({ output: "blob", full: false, scale: 2, bg: ground })
-        : new Blob([svgOf(cy, ground)], { type: "image/svg+xml" });
-    const link = document.createElement("a");
+    const [form, whole] = what.split(" "),
+      ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
+    const blob = form === "svg" ? svgOf(cy, ground, Boolean(whole)) : whole ? pngOfAll(cy, ground) : pngOf(cy, ground);
+    const link = document.createElement("a"),
+      name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view";
     link.href = URL.createObjectURL(blob);
-    link.download = `${(editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view"}.${form}`;
+    link.download = `${name}${whole ? "-graph" : ""}.${form}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+  }
+
+  /**
+   * @param {Cy} cy
+   * @param {string} bg
+   */
+  const pngOf = (cy, bg) => cy.png({ output: "blob", full: false, scale: 2, bg });
+
+  /* As large as the longest side allows; names are those that can be read at this size. */
+  /**
+   * @param {Cy} cy
+   * @param {string} bg
+   */
+  function pngOfAll(cy, bg) {
+    const { w, h } = cy.elements().boundingBox(),
+      scale = Math.min(SHARPEST, LONGEST / Math.max(w, h)),
+      far = window.heteroIsFar(scale),
+      nodes = cy.nodes().not(".frame"),
+      shapes = far ? cy.collection() : editor.shapedEdges(cy.edges(":visible")).not(".shaped");
+    cy.batch(() => {
+      nodes.toggleClass("far", far);
+      shapes.addClass("shaped");
+    });
+    const blob = cy.png({ output: "blob", full: true, scale, bg });
+    cy.batch(() => {
+      nodes.toggleClass("far", page.far);
+      shapes.removeClass("shaped");
+    });
+    const size = [w, h].map((side) => editor.grouped(Math.round(side * scale))).join(" × ");
+    editor.say(
+      scale < SHARPEST
+        ? `The picture has ${size} pixels: no side is longer than ${editor.grouped(LONGEST)}. SVG has no such limit.`
+        : `The picture has ${size} pixels.`,
+    );
+    return blob;
   }
 
   /** @type {Record<string, string>} */
@@ -29,70 +65,58 @@
   /** @param {number} number */
   const fixed = (number) => number.toFixed(1);
 
-  /* What the viewport shows, as shapes that can be scaled and edited. */
+  /* Shapes that can be scaled and edited, of what the viewport shows or of all, in the graph's own coordinates. */
   /**
    * @param {Cy} cy
    * @param {string} ground
+   * @param {boolean} whole
    */
-  function svgOf(cy, ground) {
-    const w = cy.width(),
-      h = cy.height(),
-      inside = (/** @type {Bounds} */ b) => b.x2 > 0 && b.y2 > 0 && b.x1 < w && b.y1 < h;
+  function svgOf(cy, ground, whole) {
+    const all = cy.elements().boundingBox(),
+      margin = 16,
+      box = whole ? { x1: all.x1 - margin, y1: all.y1 - margin, w: all.w + 2 * margin, h: all.h + 2 * margin } : cy.extent(),
+      z = whole ? 1 : cy.zoom(),
+      inside = (/** @type {Bounds} */ b) => b.x2 > box.x1 && b.y2 > box.y1 && b.x1 < box.x1 + box.w && b.y1 < box.y1 + box.h;
     const bare = { includeLabels: false, includeUnderlays: false, includeOverlays: false },
       /** @type {string[]} */
       defs = [],
       /** @type {string[]} */
       out = [];
-    const nodes = cy.nodes().filter((node) => inside(node.renderedBoundingBox(bare)));
+    const nodes = cy.nodes().filter((node) => inside(node.boundingBox(bare)));
     nodes
       .filter(".frame")
       .nodes()
       .forEach((node) => {
-        out.push(svgFrame(node, cy.zoom()));
+        out.push(svgFrame(node));
       });
+    const shaped = whole ? editor.shapedEdges(cy.edges()) : cy.edges(".shaped");
     cy.edges().forEach((edge) => {
-      if (edge.style("visibility") === "visible" && edge.style("display") !== "none" && inside(edge.renderedBoundingBox()))
-        out.push(svgEdge(edge, cy.zoom()));
+      if (edge.style("visibility") === "visible" && edge.style("display") !== "none" && inside(edge.boundingBox()))
+        out.push(svgEdge(edge, shaped.contains(edge)));
     });
     nodes
       .not(".frame")
       .nodes()
       .forEach((node) => {
-        out.push(svgNode(node, cy.zoom(), defs));
+        out.push(svgNode(node, defs, !whole && node.hasClass("far")));
       });
-    return (
-      '<svg xmlns="http://www.w3.org/2000/svg" width="' +
-      w +
-      '" height="' +
-      h +
-      '" viewBox="0 0 ' +
-      w +
-      " " +
-      h +
-      '"><defs>' +
-      defs.join("") +
-      '</defs><rect width="100%" height="100%" fill="' +
-      ground +
-      '"/>' +
-      out.join("") +
-      "</svg>"
-    );
+    const size = `width="${fixed(box.w * z)}" height="${fixed(box.h * z)}"`,
+      part = [box.x1, box.y1, box.w, box.h].map(fixed),
+      back = `<rect x="${part[0]}" y="${part[1]}" width="${part[2]}" height="${part[3]}" fill="${ground}"/>`,
+      svg = `<svg xmlns="http://www.w3.org/2000/svg" ${size} viewBox="${part.join(" ")}"><defs>${defs.join("")}</defs>`;
+    return new Blob([svg, back, ...out, "</svg>"], { type: "image/svg+xml" });
   }
 
   /**
    * @param {import("cytoscape").EdgeSingular} edge
-   * @param {number} z
+   * @param {boolean} labelled
    */
-  function svgEdge(edge, z) {
-    const points = [
-      edge.renderedSourceEndpoint(),
-      ...(edge.hasClass("bent") ? edge.renderedSegmentPoints() : []),
-      edge.renderedTargetEndpoint(),
-    ];
+  function svgEdge(edge, labelled) {
+    const points = [edge.sourceEndpoint(), ...(edge.hasClass("bent") ? edge.segmentPoints() : []), edge.targetEndpoint()];
     const colour = edge.style("line-color"),
-      width = parseFloat(edge.style("width")) * z,
+      width = parseFloat(edge.style("width")),
       opacity = edge.style("opacity");
-    const dashes = edge.style("line-style") === "dashed" ? ` stroke-dasharray="${fixed(6 * z)} ${fixed(4 * z)}"` : "";
+    const dashes = edge.style("line-style") === "dashed" ? ' stroke-dasharray="6 4"' : "";
     let head = "";
     if (edge.style("target-arrow-shape") === "triangle") {
       const end = points[points.length - 1],
@@ -100,7 +124,7 @@
       const far = Math.hypot(end.x - from.x, end.y - from.y) || 1,
         dx = (end.x - from.x) / far,
         dy = (end.y - from.y) / far;
-      const long = Math.max(7 * z, 2.2 * width),
+      const long = Math.max(7, 2.2 * width),
         wide = long / 2,
         x = end.x - dx * long,
         y = end.y - dy * long;
@@ -113,27 +137,26 @@
         .join(" ")}"/>`;
       points[points.length - 1] = { x: x, y: y };
     }
+    const way = points.map((p) => `${fixed(p.x)},${fixed(p.y)}`).join(" "),
+      at = edge.hasClass("bent") ? between(points[0], points[1]) : edge.midpoint(),
+      shape = labelled && edge.data("shape");
     return (
-      '<polyline fill="none" stroke="' +
-      colour +
-      '" stroke-width="' +
-      width.toFixed(2) +
-      '"' +
-      dashes +
-      ' opacity="' +
-      opacity +
-      '" points="' +
-      points.map((p) => `${fixed(p.x)},${fixed(p.y)}`).join(" ") +
-      '"/>' +
-      head
+      `<polyline fill="none" stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}" points="${way}"/>` +
+      head +
+      (shape
+        ? svgText(shape, at.x + edge.data("aside"), at.y, 9.5, edge.style("color"), edge.style("text-background-color"))
+        : "")
     );
   }
 
+  /**
+   * @param {{ x: number, y: number }} a
+   * @param {{ x: number, y: number }} b
+   */
+  const between = (a, b) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
+
   /** @param {CyNode} node */
-  const svgBox = (node) => ({
-    x: node.renderedPosition().x - node.renderedWidth() / 2,
-    y: node.renderedPosition().y - node.renderedHeight() / 2,
-  });
+  const svgBox = (node) => ({ x: node.position().x - node.width() / 2, y: node.position().y - node.height() / 2 });
 
   /**
    * @param {unknown} text
@@ -141,104 +164,56 @@
    * @param {number} y
    * @param {number} size
    * @param {string} colour
+   * @param {string} [around] a colour that keeps lines off the letters
    */
-  function svgText(text, x, y, size, colour) {
-    return (
-      '<text x="' +
-      fixed(x) +
-      '" y="' +
-      fixed(y) +
-      '" font-family="Inter, system-ui, sans-serif" font-size="' +
-      fixed(size) +
-      '" fill="' +
-      colour +
-      '" text-anchor="middle" dominant-baseline="central">' +
-      escaped(text) +
-      "</text>"
-    );
-  }
+  const svgText = (text, x, y, size, colour, around) =>
+    `<text x="${fixed(x)}" y="${fixed(y)}" font-family="Inter, system-ui, sans-serif" font-size="${fixed(size)}" fill="${colour}"${around ? ` stroke="${around}" stroke-width="3" paint-order="stroke"` : ""} text-anchor="middle" dominant-baseline="central">${escaped(text)}</text>`;
 
   /**
    * @param {CyNode} node
-   * @param {number} z
    * @param {string} fill
    * @param {string} more
    */
-  function svgRect(node, z, fill, more) {
-    const at = svgBox(node);
-    return (
-      '<rect x="' +
-      fixed(at.x) +
-      '" y="' +
-      fixed(at.y) +
-      '" width="' +
-      fixed(node.renderedWidth()) +
-      '" height="' +
-      fixed(node.renderedHeight()) +
-      '" rx="' +
-      fixed(5 * z) +
-      '" fill="' +
-      fill +
-      '" stroke="' +
-      node.style("border-color") +
-      '" stroke-width="' +
-      fixed(parseFloat(node.style("border-width")) * z) +
-      '"' +
-      more +
-      "/>"
-    );
+  function svgRect(node, fill, more) {
+    const at = svgBox(node),
+      border = `stroke="${node.style("border-color")}" stroke-width="${fixed(parseFloat(node.style("border-width")))}"`;
+    return `<rect x="${fixed(at.x)}" y="${fixed(at.y)}" width="${fixed(node.width())}" height="${fixed(node.height())}" rx="5" fill="${fill}" ${border}${more}/>`;
   }
 
-  /**
-   * @param {CyNode} node
-   * @param {number} z
-   */
-  function svgFrame(node, z) {
-    const dashes = ` fill-opacity="${node.style("background-opacity")}" stroke-dasharray="${fixed(4 * z)} ${fixed(3 * z)}"`;
+  /** @param {CyNode} node */
+  function svgFrame(node) {
+    const dashes = ` fill-opacity="${node.style("background-opacity")}" stroke-dasharray="4 3"`;
     return (
-      svgRect(node, z, node.style("background-color"), dashes) +
-      svgText(
-        node.data("label"),
-        node.renderedPosition().x + node.data("beside") * z,
-        svgBox(node).y + 11 * z,
-        13 * z,
-        node.style("color"),
-      )
+      svgRect(node, node.style("background-color"), dashes) +
+      svgText(node.data("label"), node.position().x + node.data("beside"), svgBox(node).y + 11, 13, node.style("color"))
     );
   }
 
   /* A block on several devices has stripes, as on the screen. */
   /**
    * @param {CyNode} node
-   * @param {number} z
    * @param {string[]} defs
+   * @param {boolean} far
    */
-  function svgNode(node, z, defs) {
+  function svgNode(node, defs, far) {
     let fill = node.style("background-color");
     if (node.hasClass("mixed")) {
       const stops = node.data("stops").split(" "),
         name = `stripes-${node.id()}`;
       defs.push(
-        '<linearGradient id="' +
-          name +
-          '">' +
-          node
-            .data("colours")
-            .split(" ")
-            .map(
-              (/** @type {string} */ colour, /** @type {number} */ i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`,
-            )
-            .join("") +
-          "</linearGradient>",
+        `<linearGradient id="${name}">${node
+          .data("colours")
+          .split(" ")
+          .map((/** @type {string} */ colour, /** @type {number} */ i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`)
+          .join("")}</linearGradient>`,
       );
       fill = `url(#${name})`;
     }
-    const far = node.hasClass("far"),
-      lines = far ? [editor.short(String(node.data("brief")), 13)] : String(node.data("label")).split("\n"),
+    const lines = far ? [editor.short(String(node.data("brief")), 13)] : String(node.data("label")).split("\n"),
       size = far ? 20 : 12,
-      p = node.renderedPosition();
-    return `<g>${svgRect(node, z, fill, "")}${lines
-      .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15 * z, size * z, node.style("color")))
+      p = node.position();
+    return `<g>${svgRect(node, fill, "")}${lines
+      .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))
       .join("")}</g>`;
   }
 

@@ -238,6 +238,7 @@ export interface EdgeData {
   source: string;
   target: string;
   bytes: number;
+  shape: string;
   pairs?: number[][];
   weights?: string;
   distances?: string;
@@ -253,6 +254,7 @@ export interface Selection {
   reveal?: boolean;
   message?: string;
   missing?: boolean;
+  weights?: boolean;
 }
 /**
  * What is drawn, and what to change of it; the server keeps neither.

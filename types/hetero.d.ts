@@ -43,8 +43,8 @@ interface Command {
   keys?: string[];
   /** What the help sheet says instead of the keys. */
   shown?: string;
-  /** "graph": the keys count only with the graph in focus. */
-  where?: "graph";
+  /** "graph": the keys count only with the graph in focus; "everywhere": in fields, too, where the browser would do something else. */
+  where?: "graph" | "everywhere";
   /** Where the context menu offers it. */
   menu?: "selection" | "block" | "ground";
   /** A colour in front of the words. */
@@ -379,7 +379,13 @@ interface Hetero {
   nextDifference(step: number): void;
   fitPanes(): void;
 
-  picture(form: string): void;
+  /** Downloads a picture: "png" and "svg" of the view, "png whole" and "svg whole" of the graph. */
+  picture(what: string): void;
+  /** Writes shapes on the edges in sight, once the view rests. */
+  labelEdges(cy: Cy): void;
+  /** Those of some edges that have a shape written on them. */
+  shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
+  toggleShapes(): void;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;
@@ -476,7 +482,7 @@ interface Window {
   ): { zoom: number; x: number; y: number };
   dash_clientside: {
     no_update: unknown;
-    set_props(id: string, props: Record<string, unknown>): void;
+    set_props(id: string | Record<string, string>, props: Record<string, unknown>): void;
     callback_context: { triggered: { prop_id: string; value?: unknown }[] };
     hetero: Record<string, unknown>;
   };

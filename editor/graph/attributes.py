@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from inspect import cleandoc
 from typing import Any
 
 import onnx.defs
@@ -165,6 +167,39 @@ def attribute_default(op_type: str, domain: str, version: int, name: str) -> Any
     if schema is None or schema.attributes[name].default_value.type == AttributeProto.UNDEFINED:
         return None
     return attribute_value(attribute_text(schema.attributes[name].default_value))
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What ONNX says of an op type in a version of its domain."""
+
+    name: str
+    since_version: int
+    documentation: str
+    address: str
+    """The page that has it"""
+    defaults: Attributes
+
+
+@cache
+def definition_of(op_type: str, domain: str, version: int) -> Definition | None:
+    """The definition of an op type; None where ONNX has none."""
+    try:
+        schema = onnx.defs.get_schema(op_type, version, _domain(domain))
+    except onnx.defs.SchemaError:
+        return None
+    page = f"onnx_{schema.domain.replace('.', '')}_{schema.name}"
+    return Definition(
+        name=schema.name,
+        since_version=schema.since_version,
+        documentation=cleandoc(schema.doc or ""),
+        address=f"https://onnx.ai/onnx/operators/{page}.html",
+        defaults=tuple(
+            (name, attribute_text(each.default_value))
+            for name, each in sorted(schema.attributes.items())
+            if each.default_value.type != AttributeProto.UNDEFINED
+        ),
+    )
 
 
 _MAX_ITEMS = 12

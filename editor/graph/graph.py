@@ -193,6 +193,21 @@ class InnerOp:
         return f"in the {self.body} of {owner}, which is placed as one op"
 
 
+@dataclass(frozen=True)
+class FileFacts:
+    """What a model file says of itself."""
+
+    ir_version: int
+    producer: str
+    """Name and version of the tool that wrote it"""
+    doc: str
+    metadata: tuple[tuple[str, str], ...]
+    nodes: int
+    """Nodes of the main graph in the file, before functions and Ifs were opened"""
+    functions: int
+    initializers: int
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """One ONNX main graph.
@@ -219,6 +234,7 @@ class Graph:
     impossible: str
     """Says which op cannot read what it is given at these sizes; "" where none is found."""
     opsets: Mapping[str, int]
+    file: FileFacts
     notes: tuple[str, ...]
 
     op_keys: tuple[str, ...]

@@ -23,6 +23,7 @@ from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import (
     Attributes,
     Bools,
+    FileFacts,
     Graph,
     InnerOp,
     Ints,
@@ -45,7 +46,7 @@ from editor.graph.scopes.paths import module_of
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable
 from editor.sandbox.worker import run
-from editor.text import is_utf8
+from editor.text import is_utf8, shortened
 
 
 def note_on_missing(files: Sequence[str]) -> str:
@@ -102,7 +103,7 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 
 def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
-    missing = missing_data(model, path)
+    missing, facts = missing_data(model, path), _file_facts(model)
     if next(external_tensors(model), None) is not None and not is_utf8(
         str(external_data_folder(model, path))
     ):
@@ -120,8 +121,35 @@ def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, i
     limits.check_count(str(path), "ops", len(model.graph.node), "ops")
     branches = take_known_branches(model)
     return _Builder(model, path).graph(
-        {**sizes, **chosen}, chosen, branches, sha256, unbound, dims, missing
+        {**sizes, **chosen}, chosen, branches, sha256, unbound, dims, missing, facts
     )
+
+
+_MOST_TEXT = 2000
+"""Characters of a text in a file that are kept; metadata can be a whole configuration."""
+_MOST_METADATA = 50
+
+
+def _file_facts(model: ModelProto) -> FileFacts:
+    graph = model.graph
+    producer = f"{_text(model.producer_name)} {_text(model.producer_version)}".strip()
+    return FileFacts(
+        ir_version=model.ir_version,
+        producer=producer,
+        doc=_text(model.doc_string) or _text(graph.doc_string),
+        metadata=tuple(
+            (_text(p.key), _text(p.value)) for p in model.metadata_props[:_MOST_METADATA]
+        ),
+        nodes=len(graph.node),
+        functions=len(model.functions),
+        initializers=len(graph.initializer) + len(graph.sparse_initializer),
+    )
+
+
+def _text(text: str | bytes) -> str:
+    """A text of the file that is only shown; protobuf returns it as bytes where it is not UTF-8."""
+    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return shortened(shown.strip(), _MOST_TEXT)
 
 
 class _Builder:
@@ -146,6 +174,7 @@ class _Builder:
         unbound: tuple[str, ...],
         dims: Mapping[str, Dims],
         missing: Sequence[str],
+        facts: FileFacts,
     ) -> Graph:
         """Builds the graph; ``missing`` are files of weights that are not there."""
         proto = self.model.graph
@@ -205,6 +234,7 @@ class _Builder:
             input_dims=dims,
             impossible=impossible,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import},
+            file=facts,
             notes=tuple(filter(None, notes)),
             op_keys=keys,
             op_names=tuple(n.name for n in proto.node),

@@ -328,6 +328,8 @@ class Selection(TypedDict):
     message: NotRequired[str]
     missing: NotRequired[bool]
     """Nothing was found."""
+    weights: NotRequired[bool]
+    """Show figures of the constants that the op reads."""
 
 
 class DetailShown(TypedDict):

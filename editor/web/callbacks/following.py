@@ -111,7 +111,7 @@ def _inspected(document: Document, selection: dict[str, Any]) -> StaticHtml:
     ops = [op for op in selection.get("ops") or [] if 0 <= op < len(document.graph)]
     tensor = selection.get("tensor")
     if len(ops) == 1:
-        return static_html(inspector.op(document, ops[0]))
+        return static_html(inspector.op(document, ops[0], bool(selection.get("weights"))))
     if ops:
         return static_html(inspector.several(document, ops))
     if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):

@@ -18,6 +18,7 @@ from editor.web.drawing.elements import (
     elements,
     rounded,
     segments,
+    shape_on_edge,
     split,
     visible_ops,
 )
@@ -407,6 +408,7 @@ def _edge(
         "source": source,
         "target": target,
         "bytes": size,
+        "shape": shape_on_edge(graph, reads[:, 2].tolist()),
         "pairs": reads[:_PAIRS, :2].tolist(),
     }
     if bends:

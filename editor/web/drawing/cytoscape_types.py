@@ -49,6 +49,8 @@ class EdgeData(TypedDict):
     source: str
     target: str
     bytes: int
+    shape: str
+    """Of the tensor, or of the first of several; written on the edge where there is room."""
     pairs: NotRequired[list[list[int]]]
     """[producer, consumer] of the tensors between blocks."""
     weights: NotRequired[str]

@@ -108,7 +108,13 @@ class _Elements:
 
     def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> Edge:
         size = sum(max(int(self.graph.tensor_bytes[t]), 0) for t in set(self.edges[pair]))
-        data: EdgeData = {"id": f"e{number}", "source": pair[0], "target": pair[1], "bytes": size}
+        data: EdgeData = {
+            "id": f"e{number}",
+            "source": pair[0],
+            "target": pair[1],
+            "bytes": size,
+            "shape": shape_on_edge(self.graph, self.edges[pair]),
+        }
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
@@ -118,6 +124,14 @@ class _Elements:
             data["weights"], data["distances"] = segments(start, end, bends)
             classes = "bent"
         return {"data": data, "classes": classes}
+
+
+def shape_on_edge(graph: Graph, tensors: Sequence[int]) -> str:
+    """ "1×64×56×56", with "+2" where two more tensors take the same way."""
+    distinct = list(dict.fromkeys(tensors))
+    more = f" +{len(distinct) - 1}" if len(distinct) > 1 else ""
+    shape = graph.tensor_shapes[distinct[0]]
+    return ("?" if shape is None else "×".join(map(str, shape)) or "scalar") + more
 
 
 def rounded(x: float, y: float) -> Position:

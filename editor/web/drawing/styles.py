@@ -12,6 +12,7 @@ WIDEST_BYTES = 8_000_000
 """From here on, edges are as wide as they get."""
 _COLOURS = {
     "light": {
+        "ground": "#f3f5f7",
         "edge": "#b4bac2",
         "cross": "#343a40",
         "ink": "#212529",
@@ -22,6 +23,7 @@ _COLOURS = {
         "halo": "#1c7ed6",
     },
     "dark": {
+        "ground": "#15171a",
         "edge": "#565d66",
         "cross": "#f1f3f5",
         "ink": "#e9ecef",
@@ -206,6 +208,27 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {
             "selector": "node:selected",
             "style": {"underlay-color": c["halo"], "underlay-opacity": 0.6, "underlay-padding": 6},
+        },
+        {
+            "selector": "edge.shaped",
+            "style": {
+                "label": "data(shape)",
+                "text-margin-x": "data(aside)",
+                "source-text-margin-x": "data(aside)",
+                "font-family": font["font-family"],
+                "font-size": 9.5,
+                "min-zoomed-font-size": 8,
+                "color": c["ink"],
+                "text-background-color": c["ground"],
+                "text-background-opacity": 0.85,
+                "text-background-padding": 1,
+                "text-events": "no",
+            },
+        },
+        # In the middle of its way it would be behind other nodes.
+        {
+            "selector": "edge.shaped.bent",
+            "style": {"label": "", "source-label": "data(shape)", "source-text-offset": 14},
         },
         # Only some ops of the block are selected.
         {

@@ -245,6 +245,8 @@ _EXPORTS = {
         ("subgraphs.svg", "Subgraphs, SVG"),
         ("picture:png", "Picture of the view, PNG"),
         ("picture:svg", "Picture of the view, SVG"),
+        ("picture:png whole", "Picture of the graph, PNG"),
+        ("picture:svg whole", "Picture of the graph, SVG"),
     ),
     "Plan and report": (("devices.yaml", "Devices, YAML"),),
     "For other tools": (("bundle:kit", "Kit that measures a planned device"),),

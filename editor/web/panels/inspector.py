@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from dash import html
 
+from editor.errors import EditorError
 from editor.exports.dot import text_colour
-from editor.graph.graph import InnerOp
+from editor.graph.attributes import Definition, definition_of
+from editor.graph.constants import values_of
+from editor.graph.graph import Graph, InnerOp
 from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
+from editor.web.panels.model_facts import model_facts
 from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
+from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
 from editor.web.view import colours_of, op_costs, plan_costs
 from editor.workspace.document import Document
@@ -94,6 +100,7 @@ def plan(document: Document) -> list[Any]:
         html.Ul(moved) if moved else html.P("None.", className="hint"),
         html.H3("Largest subgraphs", className="part"),
         html.Ul(parts),
+        model_facts(graph),
         html.P(
             "Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
             className="hint",
@@ -133,8 +140,8 @@ def tensor(document: Document, number: int) -> list[Any]:
     ]
 
 
-def op(document: Document, number: int) -> list[Any]:
-    """One op."""
+def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
+    """One op; ``weigh``: with figures of its weights."""
     graph = document.graph
     why = document.placement.why(graph.op_keys[number])
     colours = colours_of(document)
@@ -212,40 +219,84 @@ def op(document: Document, number: int) -> list[Any]:
     parts += [
         html.H4("Inputs"),
         _tensors(document, graph.op_reads[number].tolist(), made=False),
+        *weights(graph, number, weigh),
         html.H4("Outputs"),
         _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
     ]
     if graph.op_is_atomic[number]:
-        parts += _bodies(document, number)
-    if graph.op_attributes[number]:
-        parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
-    return parts
+        parts += _bodies([each for each in graph.inner_ops if each.owner == number])
+    return parts + _attributes(graph, number)
 
 
-def _bodies(document: Document, number: int) -> list[Any]:
-    """The ops in the bodies of an If, Loop or Scan, which are placed with it."""
-    bodies: dict[str, list[InnerOp]] = {}
-    for inner in document.graph.inner_ops:
-        if inner.owner == number:
-            bodies.setdefault(inner.body, []).append(inner)
+def _attributes(graph: Graph, number: int) -> list[Any]:
+    """The attributes of an op, those that it has by default included, and the documentation of its type."""
+    domain, stated = graph.op_domains[number], graph.op_attributes[number]
+    definition = definition_of(
+        graph.op_types[number], domain, graph.opsets.get(domain or "ai.onnx", 0)
+    )
+    pairs: list[tuple[str, Any]] = list(stated)
+    if definition is not None:
+        given = dict(stated)
+        pairs += [
+            (name, [value or '""', " ", html.Span("default", className="badge")])
+            for name, value in definition.defaults
+            if name not in given
+        ]
     return [
-        html.Details(
-            [
-                html.Summary(f"{body}: {pluralize(len(ops), 'op')}, placed with this op"),
-                html.Ul(
-                    [
-                        html.Li([html.Strong(each.op_type), " ", each.name or each.key])
-                        for each in ops[:_MOST_IN_BODY]
-                    ]
-                ),
-                html.P(f"and {len(ops) - _MOST_IN_BODY:,} more", className="hint")
-                if len(ops) > _MOST_IN_BODY
-                else None,
-            ],
-            className="body-ops",
-        )
-        for body, ops in bodies.items()
+        *([html.H4("Attributes"), facts(pairs)] if pairs else []),
+        *([_documentation(definition)] if definition is not None else []),
     ]
+
+
+def _documentation(definition: Definition) -> html.Details:
+    link = html.A(
+        f"{definition.name}, since version {definition.since_version}",
+        href=definition.address,
+        target="_blank",
+        rel="noreferrer noopener",
+        title=definition.address,
+    )
+    return html.Details(
+        [
+            html.Summary(f"Documentation of {definition.name}"),
+            link,
+            html.Div(definition.documentation, className="plain-text"),
+        ],
+        className="op-doc",
+    )
+
+
+def _bodies(ops: Sequence[InnerOp], depth: int = 0) -> list[Any]:
+    """The ops in the bodies of an If, Loop or Scan, and those in bodies inside these; all are placed with it."""
+    shown = []
+    for body, group in groupby(ops, lambda each: each.body.split("/")[depth]):
+        members = list(group)
+        own = [i for i, each in enumerate(members) if each.body.count("/") == depth]
+        ends = [*own[1:], len(members)]  # what is in the bodies of an op follows it
+        items = [
+            html.Li(
+                [
+                    html.Strong(members[i].op_type),
+                    f" {members[i].name or members[i].key}",
+                    *_bodies(members[i + 1 : end], depth + 1),
+                ]
+            )
+            for i, end in list(zip(own, ends, strict=True))[:_MOST_IN_BODY]
+        ]
+        more = len(own) - len(items)
+        shown.append(
+            html.Details(
+                [
+                    html.Summary(
+                        f"{body}: {pluralize(len(own), 'op')}{'' if depth else ', placed with this op'}"
+                    ),
+                    html.Ul(items),
+                    html.P(f"and {more:,} more", className="hint") if more else None,
+                ],
+                className="body-ops",
+            )
+        )
+    return shown
 
 
 def _breadcrumbs(document: Document, number: int) -> Any:
@@ -378,7 +429,13 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
     graph = document.graph
     if not tensors:
         return html.P("none", className="hint")
-    rows = []
+    rows: list[Any] = []
+    values: dict[int, str] = {}
+    if not made:
+        try:
+            values = values_of(graph, tensors[:40])
+        except EditorError as error:  # the file is gone, or has changed
+            rows.append(html.P(str(error), className="hint"))
     for number in tensors[:40]:
         producer = int(graph.tensor_producer[number])
         kind = "constant" if graph.tensor_is_constant[number] else ""
@@ -405,6 +462,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
                         ],
                         className="tensor-line",
                     ),
+                    html.Code(values[number], className="values") if number in values else None,
                     html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links")
                     if links
                     else None,

@@ -1,0 +1,137 @@
+"""What people expect of a viewer: values, weights, facts of the model, shapes on edges, whole pictures, the usual keys."""
+
+from __future__ import annotations
+
+import json
+import struct
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from pages import act, ready, until
+from playwright.sync_api import Page, expect
+
+SHAPED = "hetero.page.cy.edges('.shaped').length"
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def _select(page: Page, name: str) -> None:
+    """Selects the first op of a type, near enough to read everything."""
+    act(
+        page,
+        f"""const cy = hetero.page.cy;
+        cy.zoom(1.1);
+        hetero.goTo(cy.nodes('.op').toArray().find((n) => n.data('name') === '{name}').id());""",
+    )
+    expect(page.locator("#inspector .op-type")).to_have_text(name)
+
+
+def test_an_op_has_the_values_of_its_constants_and_its_documentation(fresh: Page) -> None:
+    page, inspector = fresh, fresh.locator("#inspector")
+    _select(page, "Clip")
+    expect(inspector.locator(".values")).to_have_text(["0", "6"])
+    _select(page, "Gemm")
+    text = inspector.get_by_text("General Matrix multiplication")
+    expect(text).not_to_be_visible()
+    inspector.locator("summary", has_text="Documentation of Gemm").click()
+    expect(text).to_be_visible()
+    expect(inspector.get_by_role("link", name="Gemm, since version 13")).to_be_visible()
+
+
+def test_weights_are_read_on_demand_and_the_next_op_asks_again(fresh: Page) -> None:
+    page, inspector = fresh, fresh.locator("#inspector")
+    _select(page, "Conv")
+    expect(inspector.locator(".histogram")).to_have_count(0)
+    inspector.get_by_role("button", name="Figures of the weights").click()
+    expect(inspector.locator(".histogram").first).to_be_visible()
+    expect(inspector.locator(".histogram").first.locator("span")).to_have_count(20)
+    for name in ("Range", "Mean", "Deviation", "Zeros"):
+        expect(inspector.locator(f"dt:text-is('{name}')").first).to_be_visible()
+    _select(page, "Gemm")
+    expect(inspector.get_by_role("button", name="Figures of the weights")).to_be_enabled()
+    expect(inspector.locator(".histogram")).to_have_count(0)
+
+
+def test_the_facts_of_the_model_are_where_nothing_is_selected(fresh: Page) -> None:
+    inspector = fresh.locator("#inspector")
+    nodes = inspector.get_by_text("253 nodes became 100 ops")
+    expect(nodes).not_to_be_visible()
+    inspector.locator("summary", has_text="Model").click()
+    expect(nodes).to_be_visible()
+    expect(inspector.get_by_text("pytorch 2.13.0+cpu")).to_be_visible()
+
+
+def test_edges_in_sight_have_shapes_from_as_near_as_they_can_be_read(fresh: Page) -> None:
+    page = fresh
+    act(page, "hetero.fit()")
+    until(page, f"{SHAPED} === 0")
+    _select(page, "Gemm")
+    until(page, f"{SHAPED} > 0")
+    assert page.evaluate(f"{SHAPED} < hetero.page.cy.edges().length"), "those far away have none"
+    label = page.evaluate(
+        "hetero.page.cy.nodes(':selected').outgoers('edge')[0].renderedStyle('label')"
+    )
+    assert label == "1×1000"
+    act(page, "hetero.commandOf('toggle-shapes').run()")
+    until(page, f"{SHAPED} === 0")
+    act(page, "hetero.commandOf('toggle-shapes').run()")
+    until(page, f"{SHAPED} > 0")
+    act(page, "hetero.fit()")
+    until(page, f"{SHAPED} === 0")
+
+
+def test_the_svg_of_the_graph_has_all_of_it(fresh: Page, tmp_path: Path) -> None:
+    page = fresh
+    _select(page, "Gemm")  # most of the graph is out of sight
+    page.click("#export")
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Picture of the graph, SVG").click()
+    assert download.value.suggested_filename == "fresh-graph.svg"
+    download.value.save_as(tmp_path / "graph.svg")
+    drawn = ET.parse(tmp_path / "graph.svg").getroot()
+    words = [text.text for text in drawn.iter(TEXT)]
+    ops = page.evaluate("hetero.page.cy.nodes('.op').map((n) => n.data('label').split('\\n')[0])")
+    assert sorted(w for w in words if w in set(ops)) == sorted(ops)
+    assert "1×1000" in words
+    left, top, width, height = map(float, drawn.attrib["viewBox"].split())
+    for text in drawn.iter(TEXT):
+        assert left < float(text.attrib["x"]) < left + width
+        assert top < float(text.attrib["y"]) < top + height
+
+
+def test_the_png_of_a_large_graph_is_bounded_and_says_so(opened: Page, tmp_path: Path) -> None:
+    page = opened
+    act(page, "hetero.askDetail({ do: 'mode', mode: 'ops' })")
+    until(page, "hetero.page.cy.nodes('.op').length === 1000")
+    with page.expect_download() as download:
+        act(page, "hetero.commandOf('picture-graph-png').run()")
+    expect(page.locator("#mode-hint")).to_contain_text("no side is longer than 8,000")
+    download.value.save_as(tmp_path / "graph.png")
+    width, height = struct.unpack(">II", (tmp_path / "graph.png").read_bytes()[16:24])
+    assert 7990 <= max(width, height) <= 8010
+    far = page.evaluate("[hetero.page.far, hetero.page.cy.nodes('.far').nonempty()]")
+    assert far[0] == far[1], "the page looks as before"
+    act(page, "hetero.askDetail({ do: 'mode', mode: 'blocks' })")
+    until(page, "hetero.page.detail.mode === 'blocks'")
+
+
+def test_the_usual_keys_find_save_and_open(fresh: Page, tmp_path: Path) -> None:
+    page = fresh
+    page.keyboard.press("Control+f")
+    expect(page.locator("#find")).to_be_focused()
+    for times in range(2):  # from a field too, and again
+        with page.expect_download() as download:
+            page.keyboard.press("Control+s")
+        download.value.save_as(tmp_path / f"{times}.json")
+        assert json.loads((tmp_path / f"{times}.json").read_text())["devices"]
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    help_sheet = page.locator("#help")
+    expect(help_sheet).to_be_visible()
+    for keys in ("/, Ctrl+F", "Ctrl+O", "Ctrl+S"):
+        expect(help_sheet.locator("kbd").get_by_text(keys, exact=True)).to_be_attached()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+o")
+    expect(page.locator("#editor")).to_have_count(0)
+    assert page.url.endswith("/open")
+    page.go_back()
+    ready(page)

@@ -1,0 +1,193 @@
+"""What the inspector says of an op and of the model: values, defaults, documentation, weights, and how nodes became ops."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import editor
+from editor.devices.table import load_devices
+from editor.placement.placement import Settings
+from editor.runtimes.base import Capability
+from editor.web.controls import static_html
+from editor.web.drawing.elements import elements, shape_on_edge
+from editor.web.panels import inspector
+from editor.web.panels.model_facts import nodes_in_words
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+from editor.workspace.solver import Solver, first_decisions
+
+TABLE = [{"name": "A", "backendName": "CPU"}]
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Document:
+    """Gemm, a Reshape whose target ops compute, and an op that ONNX does not define."""
+    make, value = helper.make_node, helper.make_tensor_value_info
+    nodes = [
+        make("Gemm", ["x", "w", "b"], ["dense"], transB=1),
+        make("Shape", ["x"], ["shape"]),
+        make("Constant", [], ["one"], value_ints=[1]),
+        make("Concat", ["one", "shape"], ["target"], axis=0),
+        make("Reshape", ["dense", "target"], ["long"]),
+        make("Blend", ["long"], ["y"], domain="com.microsoft", strength=2),
+    ]
+    weights = [
+        numpy_helper.from_array(
+            np.arange(-30, 34, dtype=np.int32).reshape(8, 8).astype(np.float32), "w"
+        ),
+        numpy_helper.from_array(np.zeros(8, np.float32), "b"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, [4, 8])],
+        [value("y", TensorProto.FLOAT, None)],
+        weights,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(
+        graph, opset_imports=opsets, ir_version=8, producer_name="writer", doc_string="A test."
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    return opened(tmp_path)
+
+
+def opened(folder: Path) -> Document:
+    graph = editor.load_model(folder / "m.onnx")
+    store = Store(str(folder))
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(TABLE)])
+    record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
+    able = {"A": Capability.everything(graph)}
+    return Document(store, record, Solver(graph, decisions, able))
+
+
+def words_of(content: Any) -> str:
+    """The texts of a panel, as the page has them."""
+
+    def texts(node: Any) -> list[str]:
+        return [node] if isinstance(node, str) else [t for child in node[2:] for t in texts(child)]
+
+    return " ".join(text for node in static_html(content).tree for text in texts(node))
+
+
+def op(document: Document, op_type: str, weigh: bool = False) -> str:
+    return words_of(inspector.op(document, document.graph.op_types.index(op_type), weigh))
+
+
+def test_an_op_has_values_defaults_and_documentation(document: Document) -> None:
+    gemm, reshape = op(document, "Gemm"), op(document, "Reshape")
+    assert "[1, 4, 8]" in reshape
+    assert "allowzero 0   default" in reshape
+    assert "alpha 1   default beta 1   default transA 0   default" in gemm
+    assert "transB 1 alpha" in gemm, "what the node states is no default"
+    assert "Documentation of Gemm Gemm, since version 13 General Matrix multiplication" in gemm
+
+
+def test_an_op_that_onnx_does_not_define_has_its_attributes_only(document: Document) -> None:
+    blend = op(document, "Blend")
+    assert "Attributes strength 2" in blend
+    assert "default" not in blend and "Documentation" not in blend
+
+
+def test_weights_are_read_when_they_are_asked_for(document: Document) -> None:
+    assert "Figures of the weights" in op(document, "Gemm")
+    assert "Range" not in op(document, "Gemm")
+    weighed = op(document, "Gemm", weigh=True)
+    assert "float32 8x8, 64 elements" in weighed
+    assert "Range -30 to 33 Mean 1.5 Deviation 18.47 Zeros 1 (1.6%)" in weighed
+    assert "Figures of the weights" not in op(document, "Reshape"), "its values are there"
+
+
+def test_a_file_that_is_gone_is_said_where_values_would_be(document: Document) -> None:
+    document.graph.path.unlink()
+    assert "no such file" in op(document, "Gemm")
+    assert "no such file" in op(document, "Gemm", weigh=True)
+
+
+def test_the_plan_has_the_facts_of_the_model(document: Document) -> None:
+    said = words_of(inspector.plan(document))
+    assert (
+        "Opsets ai.onnx 17, com.microsoft 1 IR version 8 Written by writer Initializers 2" in said
+    )
+    assert "Description A test." in said
+    assert (
+        "6 nodes became 3 ops: 3 compute constants (1 Shape, 1 Constant, 1 Concat) and follow the ops that read them"
+        in said
+    )
+
+
+def test_opened_functions_are_told_apart_from_folded_constants(tmp_path: Path) -> None:
+    make, value = helper.make_node, helper.make_tensor_value_info
+    body = [make("Neg", ["a"], ["b"]), make("Abs", ["b"], ["c"])]
+    function = helper.make_function(
+        "own", "Twice", ["a"], ["c"], body, [helper.make_opsetid("", 17)]
+    )
+    graph = helper.make_graph(
+        [make("Twice", ["x"], ["t"], domain="own"), make("Twice", ["t"], ["y"], domain="own")],
+        "net",
+        [value("x", TensorProto.FLOAT, [4])],
+        [value("y", TensorProto.FLOAT, [4])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function])
+    onnx.save(model, tmp_path / "m.onnx")
+    opened_graph = editor.load_model(tmp_path / "m.onnx")
+    assert nodes_in_words(opened_graph) == (
+        "2 nodes became 4 ops: opening functions made 4 nodes of them"
+    )
+    closed = editor.load_model(tmp_path / "m.onnx", keep_functions=True)
+    assert nodes_in_words(closed) == "2 nodes became 2 ops, one each"
+
+
+def _if(name: str, then: list[Any], otherwise: list[Any], result: str) -> onnx.NodeProto:
+    outputs = [helper.make_tensor_value_info(f"{name}_{i}", TensorProto.FLOAT, [4]) for i in (0, 1)]
+    branches = [
+        helper.make_graph(nodes, f"{name}_graph{i}", [], [output])
+        for i, (nodes, output) in enumerate(zip((then, otherwise), outputs, strict=True))
+    ]
+    return helper.make_node(
+        "If", ["c"], [result], name, then_branch=branches[0], else_branch=branches[1]
+    )
+
+
+def test_the_ops_in_bodies_are_a_tree(tmp_path: Path) -> None:
+    make, value = helper.make_node, helper.make_tensor_value_info
+    inner = _if(
+        "inner", [make("Abs", ["x"], ["inner_0"])], [make("Neg", ["x"], ["inner_1"])], "mid"
+    )
+    outer = _if(
+        "outer",
+        [inner, make("Exp", ["mid"], ["outer_0"])],
+        [make("Sin", ["x"], ["outer_1"])],
+        "y",
+    )
+    graph = helper.make_graph(
+        [outer],
+        "net",
+        [value("c", TensorProto.BOOL, []), value("x", TensorProto.FLOAT, [4])],
+        [value("y", TensorProto.FLOAT, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    said = op(opened(tmp_path), "If")
+    assert "else_branch: 1 op, placed with this op Sin  outer_1 then_branch: 2 ops" in said
+    assert (
+        "then_branch: 2 ops, placed with this op If  inner else_branch: 1 op Neg  inner_1 "
+        "then_branch: 1 op Abs  inner_0 Exp  outer_0"
+    ) in said
+
+
+def test_edges_have_the_shape_of_what_they_carry(document: Document) -> None:
+    graph = document.graph
+    shapes = [e["data"]["shape"] for e in elements(graph) if "source" in e["data"]]
+    assert json.dumps(shapes, ensure_ascii=False).count("4×8") == 3  # from x, dense, and 1×4×8
+    dense, x = graph.tensor_index["dense"], graph.tensor_index["x"]
+    assert shape_on_edge(graph, [x, x]) == "4×8"
+    assert shape_on_edge(graph, [x, dense]) == "4×8 +1"
