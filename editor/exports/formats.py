@@ -14,7 +14,7 @@ from editor.arguments import check_one_of
 from editor.errors import ExportError
 
 ExportForm = Literal[
-    "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split"
+    "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split", "npuw"
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -171,6 +171,12 @@ FORMATS: dict[str, Format] = {
         "One model per subgraph, runner",
         notes="editor.exports.onnxruntime:provider_notes",
         models=_ONNX,
+    ),
+    "npuw": Format(
+        "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",
+        "editor.exports.npuw:write_npuw",
+        "OpenVINO NPU: NPUW plan, script",
+        models=("openvino",),
     ),
 }
 WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)

@@ -34,8 +34,11 @@ def export(
     """
     found = check(form, options)
     if placement.graph.format not in found.models:
+        name = placement.graph.path.name
         raise ExportError(
-            f"{form} is for ONNX models, and {placement.graph.path.name} is OpenVINO IR; write it with --to openvino"
+            f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino"
+            if not placement.graph.is_onnx
+            else f"{form} names layers of OpenVINO IR, and {name} is ONNX; make IR of it (`ovc {name}`) and open that"
         )
     writer = resolve_name(found.writer)
     for note in export_notes(placement, form):

@@ -163,6 +163,11 @@ FORMATS: dict[str, ImportFormat] = {
         (".dot",),
         f"{_IN}affinity_files:read_dot",
     ),
+    "npuw": ImportFormat(
+        "a plan of groups of OpenVINO's NPUW, with the devices of the groups in the file beside it",
+        (".xml",),
+        f"{_IN}npuw_plan:read_npuw",
+    ),
     "onnx": ImportFormat(
         "a model with ONNX device configurations, or annotations for ONNX Runtime",
         (".onnx",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -433,3 +434,41 @@ def test_an_ir_is_told_by_its_content() -> None:
     assert is_ir(b'\xef\xbb\xbf<?xml version="1.0"?>\n<net name="a" version="11">')
     assert not is_ir(b'<?xml version="1.0"?><svg/>')
     assert not is_ir(b"\x08\x07\x12\x04")
+
+
+@pytest.mark.parametrize("net", [chain, with_int4_weights], ids=lambda net: net.__name__)
+def test_npuw_compiles_the_groups_of_its_plan(net: Callable[[], Any], tmp_path: Path) -> None:
+    path = save(net(), tmp_path / "net.xml")
+    plan = editor.partition(path, TWO)
+    keys = placed_keys(plan)
+    plan = plan.repin(dict.fromkeys(keys[1:], "B"))
+    written = plan.export("npuw", tmp_path / "out")
+    x = dict(random_inputs(plan.graph))
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    code = (
+        f"import net_npuw as made; compiled = made.compile_model(properties={{'NPUW_CACHE_DIR': {str(cache)!r}}})\n"
+        "import numpy, pathlib; "
+        f"numpy.save('out.npy', compiled(dict(numpy.load({str(tmp_path / 'in.npz')!r})))[0])"
+    )
+    np.savez(tmp_path / "in.npz", **x)
+    environment = {**os.environ, "NPUW_DEVICES": "CPU"}
+    run = [sys.executable, "-c", code]
+    subprocess.run(run, cwd=tmp_path / "out", check=True, env=environment)
+    assert len(list(cache.rglob("*.blob"))) == len(plan.subgraphs) == 2
+    expected = by_openvino(path, x)[0]
+    assert np.allclose(np.load(tmp_path / "out" / "out.npy"), expected, atol=0.02)  # NPUW: bf16
+    again, report = editor.partition(path, TWO).import_affinities(written[0])
+    assert (again.affinity, report.problems) == (plan.affinity, ())
+    written[0].write_text(written[0].read_text().replace("relu", "relo").replace("Relu", "Relo"))
+    failed = subprocess.run(
+        run, check=False, cwd=tmp_path / "out", env=environment, capture_output=True, text=True
+    )
+    assert failed.returncode == 1
+    assert "the plan lacks the layer" in failed.stderr
+
+
+def test_an_onnx_model_has_no_npuw_plan(tmp_path: Path) -> None:
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:CPU")
+    with pytest.raises(editor.ExportError, match="make IR of it"):
+        plan.export("npuw", tmp_path)
