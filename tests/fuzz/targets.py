@@ -75,6 +75,24 @@ def _models() -> list[bytes]:
 
 
 @cache
+def _irs() -> list[bytes]:
+    """The XML of models of OpenVINO; one ``.bin`` serves all that changes make of them."""
+    from ir_nets import NETS, save
+
+    folder = Path(mkdtemp(prefix="fuzz-"))
+    return [save(net(), folder / "net.xml").read_bytes() for net in NETS]
+
+
+def _read_ir(data: bytes, folder: Path) -> object:
+    """Opens an IR, and compiles a part of it."""
+    (folder / "net.xml").write_bytes(data)
+    (folder / "net.bin").write_bytes(bytes(range(256)) * 4)
+    plan = editor.partition(folder / "net.xml", "HETERO:OpenVINO.CPU,NPU")
+    keys = [key for op, key in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[op]]
+    return plan.repin(dict.fromkeys(keys[::2], "NPU")).export("openvino", folder / "out")
+
+
+@cache
 def _tables() -> list[bytes]:
     return [
         path.read_bytes() for path in sorted((ROOT / "examples" / "devices").glob("*.yaml"))
@@ -377,6 +395,7 @@ TARGETS = {
         _models,
         mutated_model,
     ),
+    "irs": Target(_read_ir, _irs, mutated_text),
     "tables": Target(
         lambda data, _: parse_devices(data.decode("utf-8", "replace"), "table"),
         _tables,
