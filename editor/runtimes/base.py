@@ -13,6 +13,8 @@ from onnx import GraphProto, ModelProto
 
 from editor.graph.graph import Bools, Graph
 
+NOT_ASKED = "not asked: "
+"""How a reason begins where a runtime could not be asked."""
 Value = Any
 """A tensor in its memory space: numpy array, ``OrtValue``, ``openvino.Tensor`` ...; a list for a sequence."""
 

@@ -35,6 +35,7 @@ from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
 from editor.graph.openvino_ir import fix_shapes, is_ir_model, write_ir
 from editor.runtimes.base import (
+    NOT_ASKED,
     CompileOptions,
     KernelTime,
     Signature,
@@ -130,7 +131,7 @@ def refused_layers(graph: Graph, device: Device) -> list[str]:
     try:
         model = read_again(graph)
         if problem := weights_problem(model, graph.path):
-            return [f"not asked: {problem}"] * len(graph)
+            return [NOT_ASKED + problem] * len(graph)
         for i, node in enumerate(model.graph.node):
             node.name = f"op{i}"
         shapes = {graph.tensor_names[t]: graph.tensor_shapes[t] for t in graph.inputs.tolist()}
@@ -140,7 +141,7 @@ def refused_layers(graph: Graph, device: Device) -> list[str]:
     except ModelError:
         raise
     except Exception as error:  # noqa: BLE001  # OpenVINO raises RuntimeError and others for one and the same cause
-        return [reason_of(error)] * len(graph)
+        return [NOT_ASKED + reason_of(error)] * len(graph)
     there = {op.get_friendly_name() for op in made.get_ordered_ops()}
     return [
         f"OpenVINO {device.provider} has no implementation of {graph.type_label(op)} as it is here"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import json
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -14,6 +16,7 @@ from editor.devices.discovery import AvailableDevice, Target, is_present
 from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
+    NOT_ASKED,
     Capability,
     CompileOptions,
     KernelTime,
@@ -144,9 +147,7 @@ class OpenVino(RuntimeDefaults):
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Tries single ops; some faults only show where ops meet. Of its own layers it is the measure."""
         if not graph.is_onnx:
-            from editor.runtimes.openvino.request import refused_layers
-
-            return Capability.of_reasons(refused_layers(graph, device))
+            return Capability.of_reasons(_kept_refusals(graph, device))
         return super().capability(graph, device).without(compared_with_infinity(graph))
 
     def refusal(self, model: ModelProto, device: Device) -> str:
@@ -226,6 +227,26 @@ class OpenVino(RuntimeDefaults):
             if kind in _LOW_PRECISION
             else ""
         )
+
+
+def _kept_refusals(graph: Graph, device: Device) -> list[str]:
+    """[op] why a device does not run a layer of an IR; kept, because the whole model is read for the answer."""
+    from editor.runtimes.capability import Answers, OpCheck  # which imports the registry
+    from editor.runtimes.openvino.request import refused_layers
+
+    identity = repr((graph.sha256, sorted(graph.sizes.items())))
+    key = f"layers:{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
+    answers = Answers.of(device)
+    known = answers.get(key)
+    if known is None:
+        found = {
+            str(op): reason for op, reason in enumerate(refused_layers(graph, device)) if reason
+        }
+        known = OpCheck(json.dumps(found))
+        if not any(reason.startswith(NOT_ASKED) for reason in found.values()):
+            answers.add({key: known})
+    refused = json.loads(known.reason)
+    return [refused.get(str(op), "") for op in range(len(graph))]
 
 
 def _pads_with(node: NodeProto, inputs: AbstractSet[str]) -> bool:
