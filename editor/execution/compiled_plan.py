@@ -113,6 +113,7 @@ class CompiledPlan:
         recompile: Compile,
         overridden: Overridden = frozenset(),
         limits: RunLimits | None = None,
+        keeps_buffers: bool = True,
     ) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
         self.limits = limits or {}
@@ -123,7 +124,8 @@ class CompiledPlan:
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         self._arrivals, self._dead = _data_flow(steps, set(self._outputs))
         self._sizes: dict[str, tuple[Value, int]] = {}
-        self._has_run = False
+        self._has_run = not keeps_buffers
+        """Whether buffers were looked at; those of open sizes move."""
         self._expected = expected_arrays(graph, overridden)
         self._fixed: FixedRun | None = None
         self._turn = Lock()

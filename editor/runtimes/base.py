@@ -97,6 +97,8 @@ class CompileOptions:
     """Threads per subgraph; 0 leaves the choice to the runtime."""
     keep: bool = False
     """Whether the runtime may keep the compiled model on disk for the next time."""
+    open_sizes: bool = False
+    """Whether sizes differ from run to run, so that outputs get new memory in each"""
     requests: int = 1
     """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
 

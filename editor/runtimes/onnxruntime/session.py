@@ -345,9 +345,10 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         draft.replace(context)
     if kept is not None:
         trim(kept)
-    return Session(
-        session, submodel.signature, device, shared_stream(device, options.requests) is not None
-    )
+    queues = shared_stream(device, options.requests) is not None
+    made = Session(session, submodel.signature, device, queues)
+    made.may_keep = not options.open_sizes
+    return made
 
 
 class Session:
@@ -369,7 +370,8 @@ class Session:
         self._bound: list[Value] = [None] * len(signature.inputs)
         self._kept: list[Value] = []
         """Outputs of the first run, whose buffers all later runs write to."""
-        self._may_keep = True
+        self.may_keep = True
+        """Whether outputs have the same sizes in each run, as far as is known"""
         self._space = memory_space(device)
         self._token: Value = None
         self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
@@ -431,7 +433,9 @@ class Session:
         """Sessions are thread-safe, bindings are not."""
         # Memory that one run has left, and that is not computed yet, could be taken by the other.
         self._queues = False
-        return Session(self.session, self.signature, self.device)
+        made = Session(self.session, self.signature, self.device)
+        made.may_keep = self.may_keep or bool(self._kept)
+        return made
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
@@ -491,7 +495,7 @@ class Session:
         self._bind_new_outputs()
         self.session.run_with_iobinding(binding, _RUN_OPTIONS)
         results = list(binding.get_outputs())
-        if self._may_keep:
+        if self.may_keep:
             self._keep(results)
         return results
 
@@ -520,7 +524,7 @@ class Session:
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""
-        self._may_keep = False
+        self.may_keep = False
         plain = all(
             r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape()
             for r in results

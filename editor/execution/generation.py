@@ -1,0 +1,292 @@
+"""Runs a model that keeps a state as it is used: a prompt, then one token at a time, the state on the devices that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.errors import ExecutionError
+from editor.execution.compiled_plan import CompiledPlan, Step, convert, memory_space, owned
+from editor.execution.invented_values import numpy_dtype
+from editor.execution.measure.figures import Spread
+from editor.execution.open_sizes import open_submodels
+from editor.graph.graph import Graph
+from editor.graph.states import State, states_of
+from editor.placement.placement import Placement
+from editor.runtimes.base import CompileOptions, SubModel, Value
+from editor.runtimes.registry import runtime_of, stand_in
+
+_IDS = ("input_ids", "decoder_input_ids", "tokens", "ids")
+_MASKS = ("attention_mask",)
+_POSITIONS = ("position_ids", "cache_position")
+_LOGITS = ("logits", "lm_logits", "output")
+MOST_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What one sequence gave, and what it took."""
+
+    tokens: tuple[int, ...]
+    """That were generated"""
+    prompt: int
+    """Tokens of the prompt"""
+    first_token: float
+    """seconds until the first token: the prompt"""
+    token: Spread
+    """seconds of each further token"""
+    seconds: tuple[float, ...]
+    """[token] seconds, those of the first left out"""
+    logits: tuple[Any, ...]
+    """[token] what it was chosen from: an array of the vocabulary's size"""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of the tokens after the first."""
+        return len(self.seconds) / sum(self.seconds) if self.seconds else 0.0
+
+
+class Generator:
+    """A compiled plan with open sizes, and the names of what it reads.
+
+    Not for several threads at once: each sequence in flight needs a ``clone``.
+    """
+
+    def __init__(
+        self, graph: Graph, steps: Sequence[Step], states: Sequence[State], inputs: _Inputs
+    ) -> None:
+        self.graph, self.states, self._inputs = graph, tuple(states), inputs
+        # What a run returns may be the memory that the next run of the same executable writes to.
+        self._turns = [_plan(graph, steps), _plan(graph, [_cloned(step) for step in steps])]
+        self._homes = _homes(steps)
+
+    @classmethod
+    def of(
+        cls, placement: Placement, state: Mapping[str, str] | None = None, threads: int = 0
+    ) -> Generator:
+        """Compiles a plan.
+
+        Args:
+            placement: the plan.
+            state: output -> input of the next step, beside what names and ``genai_config.json`` say.
+            threads: per subgraph; 0 leaves the choice to the runtime.
+
+        Raises:
+            ExecutionError: the model keeps no state, has no token ids, or a runtime refuses a subgraph.
+            ModelError: a pair of ``state`` is not one.
+        """
+        graph = placement.graph
+        states, inputs = _described(graph, state)
+        members = [[graph.key_index[key] for key in s.ops] for s in placement.subgraphs]
+        devices = {d.name: d for d in placement.devices}
+        parts = open_submodels(graph, members)
+        steps = []
+        for part in parts:
+            number = int(part.label.rpartition(" ")[2])
+            device = devices[placement.subgraphs[number].device]
+            steps.append(_step(number, part, device, threads))
+        return cls(graph, steps, states, inputs)
+
+    @classmethod
+    def unsplit(
+        cls,
+        graph: Graph,
+        device: Device,
+        state: Mapping[str, str] | None = None,
+        threads: int = 0,
+    ) -> Generator:
+        """Compiles the whole model for one device; raises as ``of``."""
+        states, inputs = _described(graph, state)
+        (whole,) = open_submodels(graph, [list(range(len(graph)))])
+        return cls(graph, [_step(0, whole, device, threads)], states, inputs)
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        new: int,
+        given: Mapping[str, Value] | None = None,
+        follow: Sequence[int] = (),
+        should_stop: Callable[[], bool] = bool,
+    ) -> Generation:
+        """One sequence: the prompt, then further tokens, each the most likely one.
+
+        Args:
+            prompt: ids of tokens.
+            new: tokens to generate, at least 1.
+            given: values of other inputs, such as what an encoder computed.
+            follow: ids that are taken in place of the most likely ones, as far as there are some, so that two plans can be
+                compared token by token.
+            should_stop: asked before each token; the sequence ends there.
+
+        Raises:
+            ExecutionError: an input has no value, or a runtime failed.
+        """
+        if not prompt or not 1 <= new <= MOST_TOKENS:
+            raise ExecutionError(
+                "generation needs a prompt of at least one token, and at least one new token"
+            )
+        values = dict(self._inputs.first_states(self.states))
+        tokens: list[int] = []
+        times: list[float] = []
+        logits: list[Any] = []
+        steps, past, turn = self._inputs.steps(prompt), 0, 0
+        while len(tokens) < new and not should_stop():
+            start = perf_counter()
+            for ids in steps:
+                fed = {**self._inputs.fed(ids, past), **(given or {}), **values}
+                self._check_all(fed)
+                results, _ = self._turns[turn]._execute(fed)
+                values = {s.input: self._home(s, results[s.output]) for s in self.states}
+                past, turn = past + len(ids), 1 - turn
+            last = owned(results[self._inputs.logits])
+            last = last.reshape(-1, last.shape[-1])[-1]
+            number = len(tokens)
+            tokens.append(int(follow[number]) if number < len(follow) else int(np.argmax(last)))
+            times.append(perf_counter() - start)
+            logits.append(last)
+            steps = [tokens[-1:]]
+        return Generation(
+            tuple(tokens),
+            len(prompt),
+            times[0] if times else 0.0,
+            Spread.of(times[1:] or times or [0.0]),
+            tuple(times[1:]),
+            tuple(logits),
+        )
+
+    def _check_all(self, fed: Mapping[str, Value]) -> None:
+        if lacking := [name for name in self._inputs.names if name not in fed]:
+            raise ExecutionError(
+                f"{self.graph.path}: input {lacking[0]!r} is neither a token, a mask, a position nor a state: give it a value "
+                "with --inputs FILE.npz (Python: generate(..., inputs={...}))"
+            )
+
+    def _home(self, state: State, value: Value) -> Value:
+        """A state on the device that reads it."""
+        made, read = self._homes.get(state.output), self._homes.get(state.input)
+        if made is None or read is None or memory_space(made) == memory_space(read):
+            return value
+        return convert(value, read)
+
+
+class _Inputs:
+    """The inputs of a step, by what they are."""
+
+    def __init__(self, graph: Graph, states: Sequence[State]) -> None:
+        self.graph = graph
+        self.names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+        kept = {state.input for state in states}
+        whole = [
+            n
+            for n in self.names
+            if n not in kept and self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))
+        ]
+        self.ids = next((n for n in _IDS if n in whole), "") or next(iter(whole), "")
+        self.masks = [n for n in self.names if n in _MASKS]
+        self.positions = [n for n in self.names if n in _POSITIONS]
+        outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
+        others = [n for n in outputs if n not in {state.output for state in states}]
+        self.logits = next((n for n in _LOGITS if n in others), "") or next(iter(others), "")
+        if not self.ids:
+            raise ExecutionError(
+                f"{graph.path}: no input takes tokens, so that nothing can be generated"
+            )
+        if not self.logits:
+            raise ExecutionError(
+                f"{graph.path}: no output has logits, so that nothing can be generated"
+            )
+
+    def _dtype(self, name: str) -> Any:
+        return numpy_dtype(self.graph.tensor_types[self.graph.tensor_index[name]])
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        shape = self.graph.tensor_shapes[self.graph.tensor_index[name]] or ()
+        return tuple(d if isinstance(d, int) else 1 for d in shape)
+
+    def steps(self, prompt: Sequence[int]) -> list[list[int]]:
+        """The prompt as the model takes it: at once, or in pieces where the file fixes how many tokens a step has."""
+        dims = self.graph.input_dims.get(self.ids, ())
+        size = dims[-1] if dims and isinstance(dims[-1], int) else len(prompt)
+        if len(prompt) % max(size, 1):
+            raise ExecutionError(
+                f"{self.graph.path}: the model takes {size} tokens in each step, and the prompt has {len(prompt)}"
+            )
+        return [list(prompt[i : i + size]) for i in range(0, len(prompt), max(size, 1))]
+
+    def fed(self, ids: Sequence[int], past: int) -> dict[str, Any]:
+        """Tokens with their mask and positions."""
+        batch = (self._shape(self.ids) or (1,))[0] if len(self._shape(self.ids)) > 1 else 1
+        total = past + len(ids)
+
+        def repeated(name: str, row: Any) -> Any:
+            array = np.asarray(row, self._dtype(name))
+            rank = len(self._shape(name))
+            return (
+                array
+                if rank == 1
+                else np.ascontiguousarray(np.broadcast_to(array, (batch, len(array))))
+            )
+
+        values = {self.ids: repeated(self.ids, ids)}
+        values |= {name: repeated(name, np.ones(total)) for name in self.masks}
+        values |= {name: repeated(name, np.arange(past, total)) for name in self.positions}
+        return values
+
+    def first_states(self, states: Sequence[State]) -> dict[str, Any]:
+        """Empty where they grow, else zeros."""
+        values = {}
+        for state in states:
+            shape = list(self._shape(state.input))
+            if state.axis >= 0:
+                shape[state.axis] = 0
+            values[state.input] = np.zeros(shape, self._dtype(state.input))
+        return values
+
+
+def _described(graph: Graph, state: Mapping[str, str] | None) -> tuple[tuple[State, ...], _Inputs]:
+    states = states_of(graph, state)
+    if not graph.is_onnx:
+        raise ExecutionError(
+            f"{graph.path.name}: a model of OpenVINO's layers keeps its state inside, and begins anew in each run: it does not "
+            "generate here yet; export it to ONNX with its cache as inputs and outputs"
+        )
+    if not states:
+        raise ExecutionError(
+            f"{graph.path.name}: no output is known to be an input of the next step, so that it would see one token at a time; "
+            "say which with --state present.0.key=past.0.key"
+        )
+    return states, _Inputs(graph, states)
+
+
+def _step(number: int, part: SubModel, device: Device, threads: int) -> Step:
+    runs_on = stand_in() if device.planned else device
+    executable = runtime_of(runs_on.runtime).compile(
+        part, runs_on, CompileOptions(threads, open_sizes=True)
+    )
+    return Step(number, part.without_weights(), device, runs_on, executable)
+
+
+def _cloned(step: Step) -> Step:
+    return Step(step.id, step.submodel, step.device, step.runs_on, step.executable.clone())
+
+
+def _plan(graph: Graph, steps: Sequence[Step]) -> CompiledPlan:
+    def never(_: frozenset[str]) -> CompiledPlan:
+        raise ExecutionError("a plan with open sizes is compiled once")
+
+    count = max((step.id for step in steps), default=-1) + 1
+    return CompiledPlan(graph, list(steps), {}, count, never, keeps_buffers=False)
+
+
+def _homes(steps: Sequence[Step]) -> dict[str, Device]:
+    """Tensor -> the device that reads it first, or makes it."""
+    homes: dict[str, Device] = {}
+    for step in steps:
+        for name in (*step.submodel.inputs, *step.submodel.outputs):
+            homes.setdefault(name, step.runs_on)
+    return homes

@@ -1,0 +1,116 @@
+"""Sub-models of a plan whose sizes stay open, so that one compiled plan runs a prompt and then token after token.
+
+The plan is of one set of sizes, and its ops on sizes are constants. Here they are nodes as in the file: a subgraph that needs
+one reads the tensor whose size it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import GraphProto, ModelProto, ValueInfoProto
+
+from editor.errors import ExecutionError, ModelError
+from editor.graph.attributes import op_reads
+from editor.graph.external_data import weights_problem
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.graph.model_file import read_again
+from editor.graph.value_types import make_value_info
+from editor.runtimes.base import SubModel
+from editor.runtimes.op_models import MAX_IR_VERSION
+
+
+def open_submodels(graph: Graph, members: Sequence[Sequence[int]]) -> list[SubModel]:
+    """One sub-model per list of ops, which can run in this order, with the dimensions of the file.
+
+    Raises:
+        ExecutionError: the file changed, or two parts need sizes of each other.
+    """
+    try:
+        source, types = read_again(graph), load_model(graph.path, graph.chosen)
+    except ModelError as error:
+        raise ExecutionError(str(error)) from error
+    if problem := weights_problem(source, graph.path):
+        raise ExecutionError(f"{graph.path} cannot run: {problem}")
+    return _OpenCut(graph, types, source).submodels(members)
+
+
+class _OpenCut:
+    def __init__(self, graph: Graph, types: Graph, source: ModelProto) -> None:
+        self.graph, self.types, self.source = graph, types, source
+        self.initializers = {t.name: t for t in source.graph.initializer}
+        self.sparse = {t.values.name: t for t in source.graph.sparse_initializer}
+
+    def submodels(self, members: Sequence[Sequence[int]]) -> list[SubModel]:
+        """The parts of these ops; without those that make no result."""
+        graph, node = self.graph, self.source.graph.node
+        parts = [self._ordered(ops) for ops in members]
+        made = [{name for op in part for name in node[op].output} for part in parts]
+        weights = self.initializers.keys() | self.sparse.keys()
+        reads = [
+            dict.fromkeys(
+                name
+                for op in part
+                for name in op_reads(node[op])
+                if name not in made[i] and name not in weights
+            )
+            for i, part in enumerate(parts)
+        ]
+        wanted = {graph.tensor_names[t] for t in graph.outputs.tolist()}
+        known = {graph.tensor_names[t] for t in graph.inputs.tolist()}
+        result = []
+        for i, part in enumerate(parts):
+            if missing := [name for name in reads[i] if name not in known]:
+                raise ExecutionError(
+                    f"subgraph {i} needs the size of {missing[0]!r}, which a later one computes: it cannot run with open "
+                    "sizes; assign the ops that produce and read it to one device"
+                )
+            needed = wanted.union(*(names for j, names in enumerate(reads) if j != i))
+            outputs = dict.fromkeys(
+                name for op in part for name in node[op].output if name in needed - known
+            )
+            known |= made[i]
+            if outputs:
+                result.append(self._submodel(i, part, list(reads[i]), list(outputs)))
+        return result
+
+    def _ordered(self, ops: Sequence[int]) -> list[int]:
+        """In topological order, with the constants that they are computed from."""
+        graph, needed, waiting = self.graph, set(ops), list(ops)
+        while waiting:
+            op = waiting.pop()
+            for tensor in {*graph.op_reads[op].tolist(), *graph.op_inputs[op].tolist()} - {-1}:
+                producer = int(graph.tensor_producer[tensor])
+                if producer >= 0 and graph.op_is_constant[producer] and producer not in needed:
+                    needed.add(producer)
+                    waiting.append(producer)
+        return sorted(needed, key=lambda op: int(graph.rank[op]))
+
+    def _submodel(
+        self, number: int, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> SubModel:
+        part = GraphProto(name=self.source.graph.name or self.graph.name)
+        needed: dict[str, None] = {}
+        for op in ops:
+            part.node.add().CopyFrom(self.source.graph.node[op])
+            part.node[-1].name = f"op{op}"
+            needed.update(dict.fromkeys(op_reads(part.node[-1])))
+        part.input.extend(self._value(name) for name in inputs)
+        part.output.extend(self._value(name) for name in outputs)
+        part.initializer.extend(self.initializers[n] for n in needed if n in self.initializers)
+        part.sparse_initializer.extend(self.sparse[n] for n in needed if n in self.sparse)
+        version = min(max(self.source.ir_version, 8), MAX_IR_VERSION)
+        model = ModelProto(ir_version=version, graph=part)
+        model.opset_import.extend(self.source.opset_import)
+        model.functions.extend(self.source.functions)
+        return SubModel(
+            model, tuple(inputs), tuple(outputs), self.graph.folder, f"subgraph {number}"
+        )
+
+    def _value(self, name: str) -> ValueInfoProto:
+        tensor, shape = self.graph.tensor_index[name], None
+        if (closed := self.graph.tensor_shapes[tensor]) is not None:
+            shape = self.types.tensor_shapes[self.types.tensor_index[name]]
+            shape = ("?",) * len(closed) if shape is None else shape
+        return make_value_info(name, self.graph.tensor_types[tensor], shape)

@@ -1,0 +1,177 @@
+"""The state of a model: outputs that are inputs of the next step, such as the cache of a decoder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from editor.errors import EditorError, ModelError
+from editor.files import parse_json, read_text
+from editor.graph.graph import Graph
+
+Source = Literal["genai_config.json", "names", "given"]
+
+
+@dataclass(frozen=True)
+class State:
+    """A value that a step leaves to the next one."""
+
+    output: str
+    input: str
+    axis: int
+    """Along which it grows; -1 where its size is fixed"""
+    source: Source
+    """How it is known"""
+
+
+_RENAMED = (
+    ("past_key_values", "present"),
+    ("past_key_values", "present_key_values"),
+    ("past_key_self", "present_key_self"),
+    ("past_value_self", "present_value_self"),
+    ("past", "present"),
+    ("input_state", "output_state"),
+    ("state_in", "state_out"),
+    ("_in", "_out"),
+)
+"""Parts of the names of an input and of the output that it comes from, as exporters write them."""
+
+
+def states_of(graph: Graph, given: Mapping[str, str] | None = None) -> tuple[State, ...]:
+    """The state of a model, in the order of its inputs.
+
+    Args:
+        graph: the model, with all its sizes.
+        given: output -> input, which win over what is known otherwise.
+
+    Raises:
+        ModelError: a pair names a tensor that the model does not have, or tensors of different types.
+    """
+    pairs: dict[str, tuple[str, Source]] = {}
+    for output, name in _named(graph):
+        pairs[name] = output, "names"
+    for output, name in _configured(graph):
+        pairs[name] = output, "genai_config.json"
+    for output, name in (given or {}).items():
+        _check(graph, output, name, f"--state {output}={name}")
+        pairs[name] = output, "given"
+    order = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    return tuple(
+        State(output, name, _growing_axis(graph, output, name), source)
+        for name in order
+        if name in pairs
+        for output, source in [pairs[name]]
+    )
+
+
+def parse_states(texts: list[str]) -> dict[str, str]:
+    """``present.0.key=past.0.key`` of the command line, as output -> input.
+
+    Raises:
+        ModelError: a text has another form.
+    """
+    found = {}
+    for text in texts:
+        output, mark, name = text.partition("=")
+        if not mark or not output or not name:
+            raise ModelError(
+                f"--state {text}: write OUTPUT=INPUT, such as present.0.key=past.0.key"
+            )
+        found[output] = name
+    return found
+
+
+def _named(graph: Graph) -> Iterator[tuple[str, str]]:
+    """(output, input) of those whose names and types go together."""
+    outputs = {graph.tensor_names[t] for t in graph.outputs.tolist()}
+    for tensor in graph.inputs.tolist():
+        name = graph.tensor_names[tensor]
+        for mine, theirs in _RENAMED:
+            output = name.replace(mine, theirs, 1)
+            if mine in name and output in outputs and _fit(graph, output, name):
+                yield output, name
+                break
+        else:
+            if name == "state" and "stateN" in outputs and _fit(graph, "stateN", name):
+                yield "stateN", name
+
+
+def _configured(graph: Graph) -> Iterator[tuple[str, str]]:
+    """(output, input) as the file says that onnxruntime-genai reads."""
+    path = graph.path.parent / "genai_config.json"
+    if not path.is_file():
+        return
+    try:
+        decoder = parse_json(read_text(path, ModelError))["model"]["decoder"]
+        if decoder.get("filename", graph.path.name) != graph.path.name:
+            return
+        inputs, outputs = decoder.get("inputs", {}), decoder.get("outputs", {})
+        layers = min(int(decoder.get("num_hidden_layers", 0)), 10_000)
+    except (EditorError, json.JSONDecodeError, ValueError, KeyError, TypeError, AttributeError):
+        return  # the file is not about this model
+    for kind in ("key", "value"):
+        past, present = inputs.get(f"past_{kind}_names"), outputs.get(f"present_{kind}_names")
+        if not (isinstance(past, str) and isinstance(present, str)):
+            continue
+        for layer in range(layers):
+            output, name = _numbered(present, layer), _numbered(past, layer)
+            _check(graph, output, name, str(path))
+            yield output, name
+
+
+def _numbered(template: str, layer: int) -> str:
+    return re.sub(r"%d", str(layer), template, count=1)
+
+
+def _check(graph: Graph, output: str, name: str, where: str) -> None:
+    inputs = {graph.tensor_names[t] for t in graph.inputs.tolist()}
+    outputs = {graph.tensor_names[t] for t in graph.outputs.tolist()}
+    if output not in outputs:
+        raise ModelError(f"{where}: the model has no output {output!r}")
+    if name not in inputs:
+        raise ModelError(f"{where}: the model has no input {name!r}")
+    if not _fit(graph, output, name):
+        kinds = [_described(graph, each) for each in (output, name)]
+        raise ModelError(
+            f"{where}: {output} is {kinds[0]} and {name} is {kinds[1]}: they cannot be one state"
+        )
+
+
+def _described(graph: Graph, name: str) -> str:
+    tensor = graph.tensor_index[name]
+    return f"{graph.tensor_types[tensor]} {graph.shape_label(tensor)}"
+
+
+def _fit(graph: Graph, output: str, name: str) -> bool:
+    """Whether two tensors have one type and rank, and sizes that differ along one axis at most."""
+    one, other = graph.tensor_index[output], graph.tensor_index[name]
+    first, second = graph.tensor_shapes[one], graph.tensor_shapes[other]
+    if graph.tensor_types[one] != graph.tensor_types[other]:
+        return False
+    if first is None or second is None:
+        return True
+    if len(first) != len(second):
+        return False
+    known = [
+        (a, b)
+        for a, b in zip(first, second, strict=True)
+        if isinstance(a, int) and isinstance(b, int)
+    ]
+    return sum(a != b for a, b in known) <= 1
+
+
+def _growing_axis(graph: Graph, output: str, name: str) -> int:
+    first = graph.tensor_shapes[graph.tensor_index[output]] or ()
+    second = graph.tensor_shapes[graph.tensor_index[name]] or ()
+    different = [axis for axis, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
+    return different[0] if different else -1
+
+
+def as_documents(states: tuple[State, ...]) -> list[dict[str, Any]]:
+    """As ``plan.json`` has them."""
+    return [
+        {"output": s.output, "input": s.input, "axis": s.axis, "source": s.source} for s in states
+    ]
