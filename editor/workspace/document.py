@@ -453,6 +453,7 @@ class Document:
                 "p99": result.total.p99,
                 "throughput": result.throughput,
                 "subgraphs": len(result.subgraphs),
+                "medians": [round(s.time.median, 9) for s in result.subgraphs],
                 "estimated": result.estimated,
                 "mode": result.mode,
                 "requests": result.requests,
@@ -471,10 +472,10 @@ class Document:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
 
-    def last_run(self) -> Run | None:
-        """The newest benchmark of exactly the present plan."""
+    def runs_of_plan(self) -> list[Run]:
+        """Benchmarks of exactly the present plan, newest first."""
         now = self.placement.fingerprint
-        return next((run for run in self.runs() if run.figures.get("plan") == now), None)
+        return [run for run in self.runs() if run.figures.get("plan") == now]
 
     def layouts(
         self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool

@@ -178,6 +178,10 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
         "p99",
     ):
         expect(cards).to_contain_text(text)
+    expect(page.locator("#status [data-figure=predicted]")).to_contain_text(
+        re.compile(r"^[\d.]+ .s measurement (estimated|predicted) ")
+    )
+    expect(page.locator("#ribbon-text")).to_contain_text("measured")
     subgraphs = figure(page, "subgraphs")
     expect(page.locator("#bench-chart .barlayer .trace")).to_have_count(subgraphs + 1)
     expect(page.locator("#bench-table .ag-row").first).to_contain_text("measurement")
@@ -196,7 +200,14 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.fill("#bench-seconds", "300")
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
+    button = page.locator("#bench-open")
+    expect(button).to_contain_text(re.compile(r"^Measuring \d+ %$"))
+    page.reload()
+    ready(page)
+    expect(button).to_contain_text("Measuring")
+    button.click()
     page.click("#bench-cancel")
+    expect(button).to_have_text("Benchmark")
     expect(page.locator("#bench-text")).to_have_text(
         "No new result. What stands here is the run before."
     )

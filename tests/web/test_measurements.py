@@ -18,6 +18,7 @@ from editor.web.benchmark_state import JobOptions
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
+from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
@@ -126,6 +127,27 @@ def _words(document: Document) -> str:
     return str([part.to_plotly_json() for part in verdict(document)])
 
 
+def _status(document: Document) -> str:
+    return str([part.to_plotly_json() for part in status(document) if part is not None])
+
+
+def test_where_the_policy_aims_at_throughput_the_figure_is_one(
+    state: AppState, document: Document
+) -> None:
+    document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    costs = plan_costs(document)[0]
+    most = f"{1 / document.placement.busiest_seconds(costs):.1f} requests/s"
+    assert most in _words(document) and most in _status(document)
+    options = JobOptions(0.3, "throughput", 2)
+    found = state.start_job(document, "benchmark", options).job.result(120)[0]
+    asyncio.run(_ended(state, document.id))
+    measured = f"{found.throughput:.1f} requests/s"
+    assert measured in _words(document) and measured in _status(document)
+    assert f"estimated {most}" in _status(document)
+    document.set_automatic("priority", {}, "minimal")
+    assert "requests/s" not in _status(document)
+
+
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
@@ -134,7 +156,7 @@ def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     asyncio.run(_ended(state, document.id))
     result = state.measured(document)
     assert result is not None and result.estimated
-    assert not ribbon_of(document, result)["measured"]
+    assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
 
@@ -146,12 +168,20 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
     asyncio.run(_ended(state, document.id))
     said = _words(document)
     assert "not splitting" in said and "measurement" in said
+    assert "estimated" in said, "what was worked out stands beside it, by this name"
+    ribbon = ribbon_of(document)
+    assert ribbon["measured"] and ribbon["kind"] == "measurement"
+    bar = _status(document)
+    assert "measurement" in bar and "estimated" in bar and "estimate from shapes" not in bar
     later = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
     try:
         again = later.document(document.id)
-        assert _words(again) == said
+        assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
         again.pin(again.placement.placed_ops[:5].tolist(), "OV")
-        assert "not measured" in _words(again)
+        assert "not measured" in _words(again) and "measurement" not in _status(again)
+        assert not ribbon_of(again)["measured"]
+        again.undo()
+        assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
     finally:
         later.close()
 

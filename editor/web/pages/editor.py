@@ -402,17 +402,17 @@ def _ribbon() -> list[Any]:
                     html.Button(
                         "‹",
                         className="mini",
-                        title="Previous change of device ([)",
+                        title="Previous device switch ([)",
                         **{
                             "data-command": "previous-change",
-                            "aria-label": "Previous change of device",
+                            "aria-label": "Previous device switch",
                         },
                     ),
                     html.Button(
                         "›",
                         className="mini",
-                        title="Next change of device (])",
-                        **{"data-command": "next-change", "aria-label": "Next change of device"},
+                        title="Next device switch (])",
+                        **{"data-command": "next-change", "aria-label": "Next device switch"},
                     ),
                 ),
                 controls.Select(
