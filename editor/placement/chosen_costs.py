@@ -30,6 +30,13 @@ def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
     return 1 / between if between else 0.0
 
 
+def aimed_rate(placement: Placement, costs: Costs) -> float | None:
+    """Most requests per second by the costs, where the policy aims at throughput."""
+    aimed = aims_at_throughput(placement.settings)
+    busiest = placement.busiest_seconds(costs) if aimed else 0.0
+    return 1 / busiest if busiest else None
+
+
 def chosen_costs(settings: Settings) -> str:
     """The costs that were chosen, or that a policy decides by; "" where neither is."""
     return str(

@@ -15,7 +15,12 @@ from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
 from editor.placement.choices import policy_choices
-from editor.placement.chosen_costs import aims_at_throughput, chosen_costs, source_of_figures
+from editor.placement.chosen_costs import (
+    aimed_rate,
+    aims_at_throughput,
+    chosen_costs,
+    source_of_figures,
+)
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings
@@ -264,11 +269,9 @@ def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
 
 def predicted_rate_of(document: Document) -> float | None:
     """Most requests per second by the same costs, where the policy aims at throughput."""
-    placement = document.placement
-    if len(document.graph) > _PRICED_OPS or not aims_at_throughput(placement.settings):
+    if len(document.graph) > _PRICED_OPS:
         return None
-    busiest = placement.busiest_seconds(plan_costs(document)[0])
-    return 1 / busiest if busiest else None
+    return aimed_rate(document.placement, plan_costs(document)[0])
 
 
 def measured_run(document: Document, mode: str = "") -> Run | None:

@@ -139,7 +139,7 @@ def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_
     page.keyboard.press("2")
     page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
     wait_for_figure(page, "pins", 1)
-    expect(page.locator("#ribbon-text")).to_contain_text("estimate from shapes")
+    expect(page.locator("#ribbon-text")).to_contain_text(re.compile("estimated .* from shapes"))
     page.keyboard.press("Control+z")  # back at the plan that was measured
     expect(page.locator("#ribbon-text")).to_contain_text("measured")
 
@@ -320,10 +320,17 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     expect(page.locator("#fallbacks a").first).to_have_attribute("href", re.compile("^https://"))
     expect(page.locator("#fallbacks")).to_contain_text("“assumes: int8” plans the model")
 
+    # One row for the one reason, and the way out of it.
+    expect(page.locator("#fallbacks-table tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Plan as int8").click()
+    expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
+    expect(page.locator("#fallbacks")).to_contain_text("No automatic fallbacks")
+    page.keyboard.press("Control+z")
+
     # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
     page.click("role=tab[name=Devices]")
     form = page.locator(".device-form").first
-    form.get_by_label("Assumes").select_option("int8")
+    form.get_by_label("Precision").select_option("int8")
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     expect(page.locator("[data-device='NPU']")).to_contain_text("as if int8")
     form.get_by_label("Preset").select_option("hailo8")
@@ -464,7 +471,7 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
     page.evaluate("hetero.paint(hetero.page.view.ops, 1)")
     wait_for_figure(page, "pins", 100)
     expect(page.locator("#fallbacks")).to_contain_text(
-        "Nothing falls back"
+        "No automatic fallbacks"
     )  # the picture is kept before this is sent
     address = page.url
     page.goto(f"{server.url}/open")

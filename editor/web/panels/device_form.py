@@ -168,6 +168,12 @@ def _form(
                     ),
                 ]
             ),
+            html.P(
+                f"Its limits are by an unofficial list of {device.published.unofficial}.",
+                className="hint wide warn",
+            )
+            if device.published.unofficial
+            else None,
             html.Div(
                 [control(key, form) for key, form in fields.items() if form.kind != "ops"],
                 className="device-fields",
