@@ -110,8 +110,8 @@ def _print_fallbacks(plan: Plan) -> None:
             else ""
         )
         reason = fallback.reason.removesuffix(f" ({fallback.source})")
-        rule = ", by rule" if fallback.by_rule else ""
-        print(f"  not on {fallback.wanted}: {ops}{more}{rule}: {shortened(reason, _REASON)}")
+        by_rule = ", by rule" if fallback.by_rule else ""
+        print(f"  not on {fallback.wanted}: {ops}{more}{by_rule}: {shortened(reason, _REASON)}")
     if len(found) > _MOST_REASONS:
         print(
             f"  and for {pluralize(len(found) - _MOST_REASONS, 'more reason')}: export --to md lists them"

@@ -251,6 +251,32 @@ def test_alt_and_a_number_paint_what_was_found(opened: Page) -> None:
     wait_for_figure(page, "pins", 25)
 
 
+def test_alt_and_a_number_paint_what_the_highlighted_result_covers_and_the_graph_shows_it(
+    opened: Page,
+) -> None:
+    page = opened
+    note = page.locator("#search-note")
+    page.locator("#find").click()
+    page.keyboard.type("layers.2")
+    expect(note).to_contain_text("Shift+Enter: select all")
+    block = page.locator("#search-list [role=option]").filter(has_text="block").first
+    expect(block).to_contain_text("25 ops")
+    expect(note).not_to_contain_text(re.compile("^25 ops"))
+    lit = "hetero.page.emphasis?.size ?? 0"
+    assert page.evaluate(lit) > 25, "all that the text finds"
+    block.hover()
+    until(page, f"({lit}) === 25")
+    expect(note).to_have_text(re.compile("^25 ops · Enter: select them · Alt"))
+    note.hover()
+    until(page, f"({lit}) > 25")
+    page.keyboard.press("ArrowDown")
+    expect(block).to_have_attribute("aria-selected", "true")
+    until(page, f"({lit}) === 25")
+    page.keyboard.press("Alt+2")
+    wait_for_figure(page, "pins", 25)
+    until(page, "hetero.page.emphasis === null")
+
+
 def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_are(
     opened: Page,
 ) -> None:

@@ -138,7 +138,10 @@ def _none(document: Document) -> str:
     unable = int((~constraints.able[placed, 0]).sum())
     if unable:
         verb = "is" if elsewhere == 1 else "are"
-        return f"No automatic fallbacks: {pluralize(elsewhere, 'op')} {verb} elsewhere because of {why}. {first}, the first device, cannot run {unable:,} of them."
+        return (
+            f"No automatic fallbacks: {pluralize(elsewhere, 'op')} {verb} elsewhere because of {why}. "
+            f"{first}, the first device, cannot run {unable:,} of them."
+        )
     return (
         f"No automatic fallbacks: every op may run on {first}, the first device. {pluralize(elsewhere, 'op')} "
         f"{'is' if elsewhere == 1 else 'are'} elsewhere because of {why}."
