@@ -23,6 +23,17 @@ class Kind(StrEnum):
     MEASUREMENT = "measurement"
 
 
+_TELLS_APART = {Kind.ESTIMATE: 0.25, Kind.PREDICTION: 0.05}
+"""Share by which two times must differ before one is called less. Predictions are off by 4 % in the median
+(benchmarks/RESULTS.md); estimates do not know runtimes from each other."""
+
+
+def too_close(one: float, other: float, *kinds: Kind) -> bool:
+    """Whether two times, or two rates, are closer than figures of their kinds can tell."""
+    share = max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
+    return abs(one - other) < share * max(one, other)
+
+
 @dataclass(frozen=True)
 class Basis:
     """The kind of a number, and its source."""

@@ -103,7 +103,7 @@ def _print_fallbacks(plan: Plan) -> None:
     found.sort(key=lambda f: -len(f.ops))
     for fallback in found[:_MOST_REASONS]:
         types = Counter(plan.graph.type_label(op) for op in fallback.ops)
-        ops = ", ".join(f"{count} {name}" for name, count in types.most_common(_MOST_KINDS))
+        ops = ", ".join(f"{types[name]} {name}" for name in fallback.op_types[:_MOST_KINDS])
         more = (
             f" and {pluralize(len(types) - _MOST_KINDS, 'more kind')}"
             if len(types) > _MOST_KINDS

@@ -92,7 +92,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
             Fallback(
                 devices[wanted].name,
                 reason,
-                tuple(name for name, _ in types.most_common()),
+                tuple(sorted(types, key=lambda name: (-types[name], name))),
                 tuple(ops),
                 _names(placement, ops),
                 _layers(scopes, ops),

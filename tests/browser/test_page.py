@@ -301,6 +301,12 @@ def test_a_model_too_large_to_draw_opens_in_blocks(page: Page, server: Server) -
     page.wait_for_selector("#graph", timeout=60_000)
     until(page, "window.heteroCy && window.heteroCy.nodes('.group').length > 10")
     assert page.evaluate("window.heteroCy.nodes().length") < 1300
+    every = page.locator("#detail-mode option[value=ops]")
+    expect(every).to_be_disabled()
+    expect(every).to_have_attribute("title", re.compile("up to 6,000 ops; this model has 20,000"))
+    act(page, "hetero.commandOf('detail-mode-ops').run()")
+    expect(page.locator("#mode-hint").filter(has_text="Every op can be drawn")).to_be_visible()
+    expect(page.locator("#detail-mode")).to_have_value("blocks")
     page.select_option("#policy", label="Optimal: least latency")
     expect(page.locator("#outcome")).to_contain_text("Lower bound")
     expect(page.locator("#undo")).to_be_enabled()

@@ -347,11 +347,13 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     expect(page.locator("#fallbacks")).to_contain_text("“assumes: int8” plans the model")
 
     # One row for the one reason, and the way out of it.
+    page.click("role=tab[name=Fallbacks]")
     expect(page.locator("#fallbacks-table tbody tr")).to_have_count(1)
     page.get_by_role("button", name="Plan as int8").click()
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     expect(page.locator("#fallbacks")).to_contain_text("No automatic fallbacks")
     page.keyboard.press("Control+z")
+    expect(page.locator("#fallbacks-table")).to_be_visible()
 
     # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
     page.click("role=tab[name=Devices]")

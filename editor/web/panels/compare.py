@@ -11,7 +11,7 @@ from dash import html
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.kinds import Basis, Kind
+from editor.kinds import Basis, Kind, too_close
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.subgraphs.division import moved_in_words
@@ -258,6 +258,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ]
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
+        kinds = () if mine else (basis.kind, own_basis.kind)
         rows.append(
             html.Tr(
                 [
@@ -272,8 +273,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                         human_bytes,
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
-                    _cell(row["predicted"], base["predicted"], human_seconds, badge),
-                    _cell(_per_second(row), _per_second(base), _rate, badge, more_is_better=True),
+                    _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
+                    _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
                     html.Td(str(row["pins"])),
                     html.Td(buttons, className="buttons"),
                 ]
@@ -410,6 +411,23 @@ def _per_second(row: Mapping[str, Any]) -> float:
 
 def _rate(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _ranked(
+    value: float,
+    base: float,
+    form: Any,
+    note: str,
+    kinds: Sequence[Kind],
+    more_is_better: bool = False,
+) -> html.Td:
+    """A figure, and whether it is better than the plan's where figures of these kinds can tell."""
+    if form(value) == form(base) or not kinds or not too_close(value, base, *kinds):
+        return _cell(value, base, form, note, more_is_better)
+    words = "too close to call"
+    if Kind.ESTIMATE in kinds:
+        words += ": profile first"
+    return html.Td([form(value) + note, html.Div(words, className="hint")])
 
 
 def _cell(

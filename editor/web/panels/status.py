@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from editor.execution.measure.figures import human_rate
+from editor.kinds import too_close
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web.panels.verdict import headline
 from editor.web.view import figures_of, memory_of
@@ -79,7 +80,9 @@ def _headline(
 def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
     new, old = now[key], before[key] or now[key]
-    return _delta(new - old if form(new) != form(old) else 0, form, more_is_better=key == "rate")
+    change = new - old if form(new) != form(old) else 0
+    kind = now["basis"].kind
+    return _delta(change, form, key == "rate", ranked=not too_close(new, old, kind))
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
@@ -91,9 +94,14 @@ def _figure(name: str, value: int, delta: int | None) -> html.Span:
     )
 
 
-def _delta(change: float, form: Any, more_is_better: bool = False) -> Any:
+def _delta(
+    change: float, form: Any, more_is_better: bool = False, ranked: bool = True
+) -> html.Span | None:
     if not change:
         return None
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
+    if not ranked:
+        title = "Closer than such figures can tell: a profile or a benchmark can"
+        return html.Span(text, className="delta", title=title)
     better = (change > 0) == more_is_better
     return html.Span(text, className="delta better" if better else "delta worse")
