@@ -21,7 +21,7 @@ from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind
-from editor.placement.chosen_costs import aimed_rate, costs_of_plan, source_of_figures
+from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
@@ -195,12 +195,10 @@ def headline(report: Mapping[str, Any]) -> str:
     latency = human_seconds(totals["latency"])
     rate = f"{totals['throughput']:.1f} requests/s" if totals["throughput"] else ""
     if measured is None or measured["kind"] != Kind.MEASUREMENT:
-        basis = f"({totals['kind']} {totals['source']})"
-        return (
-            f"Throughput: {rate} {basis}, latency {latency}"
-            if rate
-            else f"Latency: {latency} {basis}"
-        )
+        basis = ", ".join([f"{totals['kind']} {totals['source']}", *totals["left_out"]])
+        if rate:
+            return f"Throughput: {rate} ({basis}), latency {latency}"
+        return f"Latency: {latency} ({basis})"
     named = "predicted" if totals["kind"] == Kind.PREDICTION else "estimated"
     if measured["mode"] == "throughput":
         beside = f", {named} {rate}" if rate else ""
@@ -250,6 +248,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
             "throughput": aimed_rate(placement, costs),
             "kind": basis.kind,
             "source": basis.source,
+            "left_out": left_out(placement, costs),
         },
         "measurement": read_measurement(measured, placement) if measured else None,
         "fallbacks": [

@@ -397,7 +397,7 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     wait_for_figure(page, "pins", 1)
     expect(memory).to_have_value("much")
     link = forms.nth(2).get_by_label("Link latency, s", exact=True)
-    expect(link).to_have_attribute("placeholder", "assumed 2e-05")
+    expect(link).to_have_attribute("placeholder", "assumed 20 µs")
     link.fill("50us")
     link.press("Enter")
     expect(page.locator("#history")).to_contain_text("devices: NPU: link latency 50us")

@@ -148,6 +148,22 @@ def test_where_the_policy_aims_at_throughput_the_figure_is_one(
     assert "requests/s" not in _status(document)
 
 
+def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    """800 us and "0 B moved", behind a link of 320 MB/s and 1 ms, with the same invisible peaks for every NPU."""
+    words = "host input and output not counted, peaks of NPU assumed"
+    assert words not in _status(document), "all in host memory"
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
+    assert words in _status(planned) and words in _words(planned)
+    text = planned.plan.export("md", tmp_path)[0].read_text()
+    assert f"(estimate from shapes, {words})" in text
+    stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
+    said = _status(state.open(OpenRequest(model, stated)))
+    assert "not counted" in said and "assumed" not in said
+
+
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))

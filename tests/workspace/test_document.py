@@ -373,7 +373,7 @@ def test_a_transfer_says_where_its_time_has_no_size_in_it(mobilenet: Graph, tmp_
     ops = document.placement.placed_ops
     document.pin(ops[40:60].tolist(), "B")
     said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
-    assert said == {"default, whatever the size"}
+    assert said == {"default, any size"}
     document.set_devices([{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "NPU"}])
     said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
     assert said == {"size and link"}

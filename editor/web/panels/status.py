@@ -70,10 +70,11 @@ def _headline(
     if not said.figure:
         return None
     parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
-    if said.run is not None:
+    same = now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None)
+    if said.run is None and same:
+        parts += [_change(now, before), " "]
+    if said.beside:
         parts.append(html.Span(said.beside, className="beside"))
-    elif now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None):
-        parts.append(_change(now, before))
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
 
 

@@ -249,6 +249,6 @@ def _time_from(document: Document, transfer: Boundary) -> str:
     targets = [placement.device_number(name) for name in transfer.to_devices]
     by_size = np.ptp(costs.leave[:, source]) + np.ptp(costs.enter[:, targets], axis=0).sum()
     if not by_size and costs.wires is None:
-        return "default, whatever the size"
+        return "default, any size"
     profiled = costs.profiled and all(costs.profiled[d] for d in (source, *targets))
     return "profile" if profiled else "size and link"

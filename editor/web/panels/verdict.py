@@ -9,9 +9,10 @@ from dash import html
 
 from editor.execution.measure.figures import human_rate
 from editor.kinds import Kind
+from editor.placement.chosen_costs import left_out
 from editor.text import human_seconds
 from editor.web.panels.parts import basis_badge, kind_badge
-from editor.web.view import figures_of, measured_run
+from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -24,10 +25,11 @@ class Headline(NamedTuple):
     figure: str
     """A time, or a rate where the policy aims at throughput; "" where nothing is known."""
     badge: html.Span | None
+    """What it is."""
     run: Run | None
     """The measurement that it comes from."""
     beside: str
-    """What was worked out, where the figure was measured."""
+    """What was worked out, where the figure was measured; else what it leaves out or assumes."""
 
 
 def headline(document: Document) -> Headline:
@@ -46,7 +48,8 @@ def headline(document: Document) -> Headline:
             f"{_NAMED[basis.kind]} {predicted}" if predicted and basis else "",
         )
     figure = human_rate(rate) if rate else human_seconds(seconds) if seconds is not None else ""
-    return Headline(figure, basis_badge(basis) if basis else None, None, "")
+    without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
 
 
 def verdict(document: Document) -> list[Any]:
@@ -61,8 +64,9 @@ def verdict(document: Document) -> list[Any]:
         ]
     words = "not measured: Benchmark compares it with not splitting"
     if any(d.planned and document.placement.op_counts[d.name] for d in document.devices):
-        words = "planned devices: a benchmark here checks outputs, not speed"
-    return [_headline(now), _sentence(words)]
+        words = "a benchmark checks outputs, not speed"
+    said = _sentence(f"{now.beside}; {words}" if now.beside else words)
+    return [_headline(now._replace(beside="")), said]
 
 
 def _figure(figures: Mapping[str, Any]) -> str:
