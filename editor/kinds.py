@@ -69,6 +69,9 @@ def kind_of_run(on_stand_in: bool) -> Kind:
     return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT
 
 
+NO_DIFFERENCE = "no significant difference"
+
+
 def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
     """Compares two medians of times by their 95 % intervals: a winner is named only where these do not overlap.
 
@@ -78,10 +81,10 @@ def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], rati
         ratio: the plan's median divided by the other one.
 
     Returns:
-        E.g. "9 % slower", "3.4x faster", "no difference in speed seen".
+        E.g. "9 % slower", "3.4x faster", ``NO_DIFFERENCE``.
     """
     if ours[0] <= theirs[1] and theirs[0] <= ours[1]:
-        return "no difference in speed seen"
+        return NO_DIFFERENCE
     return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
 
 

@@ -249,7 +249,7 @@ KEYS: dict[str, Key] = {
             partial(_ops, "nonSupportedNodes"),
             schema=_NAMES,
             form=FormField(
-                "Excluded ops",
+                "Block-list",
                 "Ops that this device must not take; those of this model come first",
                 "ops",
             ),
@@ -259,7 +259,7 @@ KEYS: dict[str, Key] = {
             "op types that the device may run; empty or missing: all",
             partial(_ops, "supportedNodes"),
             schema=_NAMES,
-            form=FormField("Takes only", "Every op; with some listed here, those alone", "ops"),
+            form=FormField("Allow-list", "Every op; with some listed here, those alone", "ops"),
         ),
         Key(
             "supported",

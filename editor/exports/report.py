@@ -111,6 +111,18 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
     )
 
 
+_READ = (
+    *("kind", "mode", "requests", "runs", "total", "throughput", "throughput_interval"),
+    *("baselines", "difference", "disturbances", "environment", "precision_notes", "properties"),
+)
+
+
+def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
+    parts = [{name: s[name] for name in ("id", "device", "ops")} for s in result["subgraphs"]]
+    return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
+
+
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a report, in seconds."""
     total, difference = result["total"], result["difference"]
@@ -380,7 +392,7 @@ def write_markdown(
         "",
         f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
         f"{pluralize(totals['transfers'], 'transfer')}, "
-        f"{human_bytes(totals['bytes_moved'])} moved per run, {pluralize(totals['pins'], 'pin')}; "
+        f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}; "
         f"policy {report['policy']}, subgraphs {report['grouping']}.",
         "",
         *_sizes(report["model"]["define"]),

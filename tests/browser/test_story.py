@@ -96,7 +96,7 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(
     )
     expect(page.locator("#fallbacks")).to_contain_text("There is only one device")
     page.select_option("#policy", "optimal:throughput")
-    expect(page.locator("#notice")).to_contain_text("Every op stays on its device.")
+    expect(page.locator("#notice")).to_contain_text("No change: same placement.")
 
 
 def test_weights_that_are_not_there_are_said_over_the_graph(
@@ -408,7 +408,7 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     page.click("#device-restore")
     expect(memory).to_have_value("")
     expect(page.locator("#device-refused")).to_be_hidden()
-    excluded = forms.nth(2).get_by_label("Excluded ops")
+    excluded = forms.nth(2).get_by_label("Block-list")
     excluded.fill("conv, Blub, add")
     excluded.press("Enter")
     expect(forms.nth(2)).to_contain_text("Nothing is called Blub here.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import sqlite3
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.callbacks.exporting import _content
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
@@ -22,7 +24,7 @@ from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
-from editor.web.view import plan_costs
+from editor.web.view import measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -47,25 +49,27 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = JobOptions(0.2, "latency", 2, True)
-    assert state.job_options(document) == JobOptions() and state.measured(document) is None
+    assert state.job_options(document) == JobOptions() and measured_run(document) is None
     state.start_job(document, "benchmark", options).job.result(120)
-    result = state.measured(document)
+    asyncio.run(_ended(state, document.id))
+    result = measured_run(document)
     assert result is not None and state.job_options(document) == options
     painted = document.placement.placed_ops[:2].tolist()
     document.pin(painted, "OV")
-    assert state.measured(document) is None, "another plan"
+    assert measured_run(document) is None, "another plan"
     document.unpin(painted)
-    assert state.measured(document) is result, "the plan that was measured, two steps later"
+    assert measured_run(document) == result, "the plan that was measured, two steps later"
     state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
-    assert state.measured(document) is result, "a profile takes nothing away"
+    asyncio.run(_ended(state, document.id))
+    assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))
     cancelled.job.cancel()
     with pytest.raises(Exception, match="cancelled"):
         cancelled.job.result(60)
-    assert not cancelled.has_result and state.measured(document) is result
+    assert not cancelled.has_result and measured_run(document) == result
     assert cancelled.previous is not None and cancelled.previous.kind == "profile"
-    state.benchmarks[document.id] = cancelled.previous  # as the page does
-    assert state.measured(document) is result
+    asyncio.run(_ended(state, document.id))  # which puts back what was there before
+    assert state.benchmarks[document.id] is cancelled.previous
 
 
 def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: Document) -> None:
@@ -170,8 +174,8 @@ def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     document.pin(document.placement.placed_ops[40:60].tolist(), "NPU")
     state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
     asyncio.run(_ended(state, document.id))
-    result = state.measured(document)
-    assert result is not None and result.estimated
+    (run,) = document.runs_of_plan()
+    assert run.figures["estimated"]
     assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
@@ -197,6 +201,8 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         assert "not measured" in _words(again) and "measurement" not in _status(again)
         assert not ribbon_of(again)["measured"]
         again.undo()
+        report = _content(again, "bundle:md", later.tasks.begin(again.id, "Writing"))
+        assert "(measurement), estimated" in base64.b64decode(report["content"]).decode()
         assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
     finally:
         later.close()

@@ -145,7 +145,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             "Ops per device",
             "On other devices than now",
             "Subgraphs",
-            "Moved",
+            "Transferred",
             "Most memory",
         )
     ]
@@ -288,7 +288,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             "Ops per device",
             "Subgraphs",
             "Transfers",
-            "Moved",
+            "Transferred",
             _latency(basis),
             "Pins",
         )
@@ -458,8 +458,8 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
         return [
             outdated,
             html.P(
-                "No repaint of one side of a transfer saves time by the present costs. A policy moves many "
-                "ops at once: see least latency in Compare.",
+                "No single move makes it faster (estimated). A policy moves many ops at once: see least latency in "
+                "Compare.",
                 className="hint wide",
             ),
         ]

@@ -38,7 +38,7 @@ def device_form_panel(document: Document) -> html.Div:
             html.Div(
                 [
                     html.Span(id="device-refused"),
-                    controls.Button("Put back what is in use", id="device-restore"),
+                    controls.Button("Revert", id="device-restore"),
                 ],
                 className="refused",
             ),
@@ -156,7 +156,7 @@ def _form(
                     _move("raise", device.name, number == 0),
                     _move("lower", device.name, last),
                     html.Button(
-                        "Kit",
+                        "Measurement kit",
                         className="tool small",
                         id={"type": "export", "what": f"kit:{number}"},
                         title=f"Downloads a folder that measures the ops of {device.name} on its own machine",

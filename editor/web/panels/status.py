@@ -27,7 +27,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
         html.Span(
             [
                 html.B(human_bytes(now["moved"]) + unknown),
-                " moved per run ",
+                " transferred per inference ",
                 _delta(now["moved"] - before["moved"], human_bytes),
             ],
             className="figure",
