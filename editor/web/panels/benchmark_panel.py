@@ -79,12 +79,11 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                     controls.Field(
                         id="bench-requests",
                         type="number",
-                        label="Concurrent",
-                        title="Requests at the same time, in mode throughput",
+                        label="Concurrent requests",
                         value=options.requests,
                         min=1,
                         max=64,
-                        width=86,
+                        width=134,
                         disabled=options.mode == "latency",
                     ),
                     controls.Checkbox(
