@@ -96,7 +96,7 @@
     rows.forEach((row, k) => list.append(item(row, k)));
     note.classList.toggle("bad", data.problem !== "");
     element.hidden = false;
-    preview(chosen);
+    preview();
     const act = waiting;
     waiting = null;
     if (act) act(editor.opsIn(data.ops));
@@ -106,14 +106,19 @@
   /** @param {number} k */
   const covered = (k) => editor.opsIn(rows[k]?.ops ?? found?.ops ?? "");
 
-  /* The graph and the note show what the keys would act on. */
+  /* The graph shows what a result covers. */
   /** @param {number} k */
-  function preview(k) {
-    const note = editor.byId("search-note"),
-      ops = covered(k);
-    if (!note || !found) return;
-    note.textContent = noteOf(found, ops.length, rows[k]?.ops !== undefined);
+  function light(k) {
+    const ops = covered(k);
     editor.emphasise(ops.length ? ops : null);
+  }
+
+  /* The graph and the note show what the keys would act on. */
+  function preview() {
+    const note = editor.byId("search-note");
+    if (!note || !found) return;
+    note.textContent = noteOf(found, covered(chosen).length, rows[chosen]?.ops !== undefined);
+    light(chosen);
   }
 
   /* Does something with the ops of the highlighted result, else with all that the text finds: now, or when they are there. */
@@ -144,8 +149,8 @@
       event.preventDefault(); // the field keeps the focus until the choice is made
       run(k);
     });
-    element.addEventListener("pointerenter", () => preview(k));
-    element.addEventListener("pointerleave", () => preview(chosen));
+    element.addEventListener("pointerenter", () => light(k));
+    element.addEventListener("pointerleave", () => light(chosen));
     return element;
   }
 
@@ -176,7 +181,7 @@
       if (k === chosen) each.scrollIntoView({ block: "nearest" });
     });
     field()?.setAttribute("aria-activedescendant", chosen < 0 ? "" : `search-${chosen}`);
-    preview(chosen);
+    preview();
   }
 
   /** @type {Hetero["searchKey"]} */

@@ -67,9 +67,9 @@ def fallbacks_view(document: Document) -> list[Any]:
         for i, fallback in enumerate(found[:MOST_ROWS])
     ]
     total = sum(f.seconds for f in found)
-    rest = found[MOST_ROWS:]
+    rest, sums = found[MOST_ROWS:], []
     if rest:
-        rows.append(
+        sums.append(
             _sum_row(
                 pluralize(len(rest), "more reason"),
                 sum(len(f.ops) for f in rest),
@@ -77,7 +77,7 @@ def fallbacks_view(document: Document) -> list[Any]:
             )
         )
     if len(found) > 1:
-        rows.append(_sum_row("Total", ops, total))
+        sums.append(_sum_row("Total", ops, total))
     chosen = sum(chosen_elsewhere(document.placement).values())
     verb = "is" if chosen == 1 else "are"
     by_policy = (
@@ -101,7 +101,9 @@ def fallbacks_view(document: Document) -> list[Any]:
             className="hint wide",
         ),
         html.Table(
-            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"
+            [html.Thead(html.Tr(head)), html.Tbody(rows), html.Tfoot(sums)],
+            className="plain",
+            id="fallbacks-table",
         ),
     ]
 
@@ -216,8 +218,7 @@ def _sum_row(words: str, ops: int, seconds: float) -> html.Tr:
             html.Td(colSpan=4),
             html.Td(f"{sign}{human_seconds(abs(seconds))}"),
             html.Td(),
-        ],
-        className="total",
+        ]
     )
 
 
