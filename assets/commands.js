@@ -146,10 +146,10 @@
     },
     { id: "zoom-in", words: "Zoom in", keys: ["+", "="], shown: "+", run: () => editor.zoom(1.3) },
     { id: "zoom-out", words: "Zoom out", keys: ["-"], shown: "−", run: () => editor.zoom(1 / 1.3) },
-    { id: "next-change", words: "Next change of device", keys: ["]"], run: () => editor.stepChange(1), menu: "ground" },
+    { id: "next-change", words: "Next device switch", keys: ["]"], run: () => editor.stepChange(1), menu: "ground" },
     {
       id: "previous-change",
-      words: "Previous change of device",
+      words: "Previous device switch",
       keys: ["["],
       run: () => editor.stepChange(-1),
       menu: "ground",

@@ -62,7 +62,7 @@
     data.map((item) => {
       if (typeof item === "string") return h("option", { key: item, value: item }, item);
       if ("group" in item) return h("optgroup", { key: item.group, label: item.group }, options(item.items));
-      return h("option", { key: item.value, value: item.value }, item.label);
+      return h("option", { key: item.value, value: item.value, disabled: item.disabled, title: item.title }, item.label);
     });
 
   /**

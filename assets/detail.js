@@ -33,8 +33,8 @@
     if (elements) {
       editor.set("detail", { data: detail });
       editor.set("graph", { elements });
-      if (now.mode !== detail.mode) editor.set("detail-mode", { value: detail.mode });
     }
+    if (what?.do === "mode" || now.mode !== detail.mode) editor.set("detail-mode", { value: detail.mode });
     if (selection) editor.set("selection", { data: selection });
   }
 

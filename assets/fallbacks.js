@@ -7,10 +7,16 @@
   /** @type {Hetero["fallback"]} */
   function fallback(what, value) {
     if (what === "rule") {
-      const [type, device] = value.split("|"),
+      const [types, device] = value.split("|"),
         rules = page.view ? page.view.rules.rules.map(({ count, ...rule }) => rule) : [];
-      editor.edit({ do: "rules", rules: [...rules, { type, to: device }] });
-      editor.say(`A rule sends all ${type} to ${device}. It is in the tab Rules.`);
+      editor.edit({ do: "rules", rules: [...rules, ...types.split(",").map((type) => ({ type, to: device }))] });
+      editor.say(`A rule sends all ${types.replaceAll(",", ", ")} to ${device}. It is in the tab Rules.`);
+      return;
+    }
+    if (what === "assume") {
+      const [device, name, type] = value.split("|");
+      editor.edit({ do: "device-field", name, device: Number(device), field: "assumes", value: type });
+      editor.say(`${name} is planned as ${type}. Precision, in the tab Devices, takes it back.`);
       return;
     }
     const ops = value.split(",").map(Number);

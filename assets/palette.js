@@ -35,13 +35,29 @@
     return true;
   }
 
+  /* What a text finds: the command of exactly these words first, then those that begin with it, then those with its words. */
+  /** @type {Hetero["commandsFor"]} */
+  function commandsFor(text) {
+    const wanted = text.trim().toLowerCase(),
+      parts = wanted.split(/\s+/).filter(Boolean);
+    /** @param {Command} command */
+    const rank = ({ words }) => {
+      const said = words.toLowerCase(),
+        whole = said.split(/[\s,:;()]+/);
+      if (said === wanted) return 0;
+      if (said.startsWith(wanted)) return 1;
+      return parts.every((part) => whole.includes(part)) ? 2 : 3;
+    };
+    return editor
+      .commands()
+      .filter(({ run, hidden, words }) => run && !hidden && parts.every((part) => words.toLowerCase().includes(part)))
+      .sort((one, other) => rank(one) - rank(other));
+  }
+
   /** @param {string} text */
   function search(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean),
-      wanted = text.trim();
-    shown = editor
-      .commands()
-      .filter((command) => command.run && !command.hidden && words.every((w) => command.words.toLowerCase().includes(w)));
+    const wanted = text.trim();
+    shown = commandsFor(text);
     if (wanted)
       shown.push({ id: "find", words: `Find “${wanted}” in the graph`, shown: "/", run: () => editor.find(wanted, false) });
     chosen = 0;
@@ -110,5 +126,5 @@
     if (!(/** @type {HTMLElement} */ (event.target).closest("#palette"))) closePalette();
   });
 
-  editor.provide({ openPalette, closePalette });
+  editor.provide({ openPalette, closePalette, commandsFor });
 })(window.hetero);

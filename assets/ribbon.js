@@ -133,13 +133,13 @@
       before = found.filter((i) => i < now).length - 1;
     const next = now < 0 ? (step > 0 ? 0 : found.length - 1) : step > 0 ? after : before;
     if (next < 0) {
-      editor.say(step > 0 ? "That was the last change of device." : "That was the first change of device.");
+      editor.say(step > 0 ? "That was the last device switch." : "That was the first device switch.");
       return;
     }
     const part = ribbon.parts[found[next]],
       names = [ribbon.parts[found[next] - 1].device, part.device].map((d) => page.view?.devices[d]?.name);
     editor.goTo(`op${editor.opsIn(part.ops)[0]}`);
-    editor.say(`Change ${next + 1} of ${found.length}: ${names.join(" → ")}`);
+    editor.say(`Switch ${next + 1} of ${found.length}: ${names.join(" → ")}`);
   }
 
   function oneDevice() {
@@ -148,7 +148,7 @@
     if (!name) return "The model has no ops.";
     const all = `All ${editor.grouped(countOps())} ops run on ${name}`,
       fell = ribbon?.fallbacks ?? 0;
-    if (fell) return `${all}, ${fell} of them not where they were wanted:`;
+    if (fell) return `${all}, ${fell} of them off their preferred device:`;
     return page.view.devices.length > 1
       ? `${all}. Change the policy, or paint ops, to place some elsewhere.`
       : `${all}. Add a device to place ops on it.`;
@@ -171,9 +171,10 @@
     if (!text || !ribbon || !element) return;
     const seconds = ribbon.parts.reduce((sum, part) => sum + part.seconds, 0),
       count = changes().length;
-    const words = count
-      ? `${count} ${count === 1 ? "change" : "changes"} of device · ${editor.humanSeconds(seconds)} in ops, ${ribbon.kind} ${ribbon.source}`
-      : oneDevice();
+    const named = { estimate: "estimated", prediction: "predicted" }[ribbon.kind],
+      total = editor.humanSeconds(seconds),
+      time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
+    const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
     text.textContent = words;
     if (!count && ribbon.fallbacks) text.append(" ", whyLink());
     element.setAttribute(

@@ -9,6 +9,7 @@
 
   /** @param {boolean} running */
   function setButtons(running) {
+    if (!running) editor.set("bench-open", { children: "Benchmark", className: null });
     for (const id of ["bench-start", "bench-profile", "bench-tune"]) editor.set(id, { disabled: running });
     editor.set("bench-cancel", { disabled: !running, busy: false });
   }
@@ -49,6 +50,10 @@
     editor.set("bench-text", { children: event.text });
     editor.set("bench-progress", { value: (100 * event.share).toFixed(1) });
     setButtons(!done);
+    if (!done) {
+      const doing = { profile: "Profiling", tune: "Tuning" }[event.kind] ?? "Measuring";
+      editor.set("bench-open", { children: `${doing} ${Math.round(100 * event.share)} %`, className: "running" });
+    }
     if (!begun && !done)
       editor.set("run", { data: { run, done, samples: 0 } }); // an empty chart, which reads its library
     else if (done || (samples && Date.now() - drawn > CHART_EVERY)) {

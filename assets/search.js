@@ -11,7 +11,7 @@
     chosen = -1;
   /** @type {Messages.SearchResults | null} */
   let found = null;
-  /** @type {{ kind: string; title: string; detail: string; run(): void }[]} */
+  /** @type {{ kind: string; title: string; detail: string; ops?: string; run(): void }[]} */
   let rows = [];
   /** What was asked of the results while they were on their way. @type {((ops: number[]) => void) | null} */
   let waiting = null;
@@ -21,6 +21,7 @@
 
   function close() {
     const element = box();
+    if (element && !element.hidden) editor.emphasise(null);
     if (element) element.hidden = true;
     chosen = -1;
     field()?.removeAttribute("aria-activedescendant");
@@ -68,12 +69,8 @@
 
   /** @param {Messages.SearchResults} data */
   function allRows(data) {
-    const words = (field()?.value || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const commands = isFilter(field()?.value || "")
-      ? []
-      : editor
-          .commands()
-          .filter((each) => each.run && !each.hidden && words.every((word) => each.words.toLowerCase().includes(word)));
+    const text = field()?.value || "",
+      commands = isFilter(text) ? [] : editor.commandsFor(text);
     return [
       ...data.completions.map((text) => ({ kind: "filter", title: text, detail: "", run: () => complete(text) })),
       ...data.rows.map((row) => ({ ...row, run: () => go(row) })),
@@ -97,19 +94,38 @@
     chosen = -1;
     list.textContent = "";
     rows.forEach((row, k) => list.append(item(row, k)));
-    note.textContent = noteOf(data);
     note.classList.toggle("bad", data.problem !== "");
     element.hidden = false;
+    preview();
     const act = waiting;
     waiting = null;
     if (act) act(editor.opsIn(data.ops));
   }
 
-  /* Does something with all ops that the text finds, now or when they are there. */
+  /* The ops of a result; where it has none, or none is highlighted, all that the text finds. */
+  /** @param {number} k */
+  const covered = (k) => editor.opsIn(rows[k]?.ops ?? found?.ops ?? "");
+
+  /* The graph shows what a result covers. */
+  /** @param {number} k */
+  function light(k) {
+    const ops = covered(k);
+    editor.emphasise(ops.length ? ops : null);
+  }
+
+  /* The graph and the note show what the keys would act on. */
+  function preview() {
+    const note = editor.byId("search-note");
+    if (!note || !found) return;
+    note.textContent = noteOf(found, covered(chosen).length, rows[chosen]?.ops !== undefined);
+    light(chosen);
+  }
+
+  /* Does something with the ops of the highlighted result, else with all that the text finds: now, or when they are there. */
   /** @param {(ops: number[]) => void} act */
   function withFound(act) {
     if (found === null) waiting = act;
-    else act(editor.opsIn(found.ops));
+    else act(covered(chosen));
   }
 
   /** @param {{ kind: string; title: string; detail: string }} row @param {number} k */
@@ -133,17 +149,20 @@
       event.preventDefault(); // the field keeps the focus until the choice is made
       run(k);
     });
+    element.addEventListener("pointerenter", () => light(k));
+    element.addEventListener("pointerleave", () => light(chosen));
     return element;
   }
 
-  /** @param {Messages.SearchResults} data */
-  function noteOf(data) {
+  /** @param {Messages.SearchResults} data @param {number} count @param {boolean} one of the results is highlighted */
+  function noteOf(data, count, one) {
     if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
-    const count = editor.opsIn(data.ops).length;
     if (!count && isFilter(field()?.value || "")) return "No op matches this filter.";
     if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
     const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
-    const enter = isFilter(field()?.value || "") ? "Enter: select all" : "Enter: go · Shift+Enter: select all";
+    const filter = isFilter(field()?.value || ""),
+      all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
+      enter = one && count === 1 ? "Enter: go" : filter ? "Enter: select all" : all;
     return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
   }
 
@@ -162,6 +181,7 @@
       if (k === chosen) each.scrollIntoView({ block: "nearest" });
     });
     field()?.setAttribute("aria-activedescendant", chosen < 0 ? "" : `search-${chosen}`);
+    preview();
   }
 
   /** @type {Hetero["searchKey"]} */

@@ -23,6 +23,17 @@ class Kind(StrEnum):
     MEASUREMENT = "measurement"
 
 
+_TELLS_APART = {Kind.ESTIMATE: 0.25, Kind.PREDICTION: 0.05}
+"""Share by which two times must differ before one is called less. Predictions are off by 4 % in the median
+(benchmarks/RESULTS.md); estimates do not know runtimes from each other."""
+
+
+def too_close(one: float, other: float, *kinds: Kind) -> bool:
+    """Whether two times, or two rates, are closer than figures of their kinds can tell."""
+    share = max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
+    return abs(one - other) < share * max(one, other)
+
+
 @dataclass(frozen=True)
 class Basis:
     """The kind of a number, and its source."""
@@ -58,6 +69,9 @@ def kind_of_run(on_stand_in: bool) -> Kind:
     return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT
 
 
+NO_DIFFERENCE = "no significant difference"
+
+
 def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
     """Compares two medians of times by their 95 % intervals: a winner is named only where these do not overlap.
 
@@ -67,10 +81,10 @@ def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], rati
         ratio: the plan's median divided by the other one.
 
     Returns:
-        E.g. "9 % slower", "3.4x faster", "no difference in speed seen".
+        E.g. "9 % slower", "3.4x faster", ``NO_DIFFERENCE``.
     """
     if ours[0] <= theirs[1] and theirs[0] <= ours[1]:
-        return "no difference in speed seen"
+        return NO_DIFFERENCE
     return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
 
 

@@ -627,6 +627,7 @@ export interface Figures {
   unknown: number;
   pins: number;
   predicted: number | null;
+  rate: number | null;
   basis: Basis | null;
 }
 /**

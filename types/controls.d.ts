@@ -9,7 +9,7 @@ declare namespace Controls {
     setProps(changed: Record<string, unknown>): void;
   }
 
-  type Item = string | { value: string; label: string } | { group: string; items: Item[] };
+  type Item = string | { value: string; label: string; disabled?: boolean; title?: string } | { group: string; items: Item[] };
 
   interface ButtonProps extends Common {
     children: unknown;

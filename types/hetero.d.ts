@@ -287,6 +287,7 @@ interface Hetero {
   decode<T>(text: string, type: new (buffer: ArrayBuffer) => T): T;
 
   commands(): Command[];
+  commandsFor(text: string): Command[];
   commandOf(id: string): Command | undefined;
   commandForKey(key: string): Command | undefined;
   keysOf(command: Command): string;

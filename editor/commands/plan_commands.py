@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -27,7 +28,7 @@ from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
-from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
+from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import solve
 from editor.placement.remarks import remarks
 from editor.placement.rules import load_rules, match_counts, rule_text
@@ -94,30 +95,26 @@ def _remedy(plan: Plan) -> str:
 
 
 def _print_fallbacks(plan: Plan) -> None:
-    """The kinds of ops that are not on the device that was wanted, and why; rules without ops; what was forced."""
+    """The ops that are off their preferred device, and why; rules without ops; what was forced."""
     placement = plan.placement
     found = (
         fallbacks(placement, estimate(plan.graph, plan.devices)) if len(plan.devices) > 1 else []
     )
-    by_reason: dict[tuple[str, str], list[Fallback]] = {}
-    for fallback in sorted(found, key=lambda f: -len(f.ops)):
-        reason = (
-            fallback.reason.replace(f" ({fallback.source})", "")
-            if fallback.source
-            else fallback.reason
-        )
-        by_reason.setdefault((fallback.wanted, reason), []).append(fallback)
-    for (wanted, reason), kinds in list(by_reason.items())[:_MOST_REASONS]:
-        ops = ", ".join(f"{len(f.ops)} {f.op_type}" for f in kinds[:_MOST_KINDS])
+    found.sort(key=lambda f: -len(f.ops))
+    for fallback in found[:_MOST_REASONS]:
+        types = Counter(plan.graph.type_label(op) for op in fallback.ops)
+        ops = ", ".join(f"{types[name]} {name}" for name in fallback.op_types[:_MOST_KINDS])
         more = (
-            f" and {pluralize(len(kinds) - _MOST_KINDS, 'more kind')}"
-            if len(kinds) > _MOST_KINDS
+            f" and {pluralize(len(types) - _MOST_KINDS, 'more kind')}"
+            if len(types) > _MOST_KINDS
             else ""
         )
-        print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
-    if len(by_reason) > _MOST_REASONS:
+        reason = fallback.reason.removesuffix(f" ({fallback.source})")
+        by_rule = ", by rule" if fallback.by_rule else ""
+        print(f"  not on {fallback.wanted}: {ops}{more}{by_rule}: {shortened(reason, _REASON)}")
+    if len(found) > _MOST_REASONS:
         print(
-            f"  and for {pluralize(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them"
+            f"  and for {pluralize(len(found) - _MOST_REASONS, 'more reason')}: export --to md lists them"
         )
     for name, count in chosen_elsewhere(placement).items():
         print(

@@ -178,7 +178,7 @@ KEYS: dict[str, Key] = {
             f"{', '.join(f'`{one}`' for one in published.ASSUMABLE)}",
             lambda text: text if text in published.ASSUMABLE else None,
             f"one of {', '.join(published.ASSUMABLE)}",
-            form=FormField("Assumes", "the model as it is", "choice", lambda: published.ASSUMABLE),
+            form=FormField("Precision", "as exported", "choice", lambda: published.ASSUMABLE),
         ),
         Key(
             "device",
@@ -249,7 +249,7 @@ KEYS: dict[str, Key] = {
             partial(_ops, "nonSupportedNodes"),
             schema=_NAMES,
             form=FormField(
-                "Excluded ops",
+                "Block-list",
                 "Ops that this device must not take; those of this model come first",
                 "ops",
             ),
@@ -259,7 +259,7 @@ KEYS: dict[str, Key] = {
             "op types that the device may run; empty or missing: all",
             partial(_ops, "supportedNodes"),
             schema=_NAMES,
-            form=FormField("Takes only", "Every op; with some listed here, those alone", "ops"),
+            form=FormField("Allow-list", "Every op; with some listed here, those alone", "ops"),
         ),
         Key(
             "supported",
@@ -301,6 +301,10 @@ KEYS: dict[str, Key] = {
             "date of that document, or of reading it",
             published.parse_date,
             "a date such as 2025-03-31",
+        ),
+        Key(
+            "unofficial",
+            "what the list of ops is of, where it is not the vendor's; every reason that cites it says so",
         ),
         Key("deviceID", "Glow's logical device number", _number, "a whole number"),
         Key(

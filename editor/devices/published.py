@@ -195,6 +195,8 @@ class Published:
     source: str = ""
     published: str = ""
     preset: str = ""
+    unofficial: str = ""
+    """What the list is of, where it is not the vendor's."""
 
     @property
     def restricts(self) -> bool:
@@ -207,6 +209,7 @@ class Published:
         parts = [
             f"preset {self.preset}" if self.preset else "",
             f"as if {self.assumes}" if self.assumes else "",
+            self._list if self.unofficial else "",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -223,11 +226,11 @@ class Published:
     def _refusal(self, graph: Graph, op: int, types: Sequence[str]) -> str:
         named = [entry for entry in self.supported if entry.names(graph, op)]
         if self.supported and not named:
-            return f"{graph.type_label(op)} is not in the published list{self._link}"
+            return f"{graph.type_label(op)} is not in the {self._list}{self._link}"
         fields = OpFields(graph, op, types)
         dtype = _dtype(graph, op, types)
         if self.dtypes and dtype and dtype not in self.dtypes:
-            return f"{dtype}; this device takes {_or(self.dtypes)}{self._way_out(dtype)}"
+            return self._wrong_type(dtype)
         if self.static and (tensor := _open_tensor(graph, op)) >= 0:
             return (
                 f"the size of {graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) is not fixed before a run; "
@@ -243,21 +246,33 @@ class Published:
             needed = " or ".join(dict.fromkeys(needs))
             said = any(entry.reason == need for entry, need in zip(named, needs, strict=True))
             return (
-                f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}{self._link}"
+                f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}"
+                f"{f', by an {self._list}' if self.unofficial else ''}{self._link}"
             )
         return ""
 
-    def _way_out(self, dtype: str) -> str:
+    def way_out(self, reason: str) -> str:
+        """The element type to plan a model in, where that ends this refusal; "" elsewhere."""
+        possible = [] if self.assumes else [t for t in self.dtypes if t in ASSUMABLE]
+        types = [t for t in FLOATS if t not in self.dtypes]
+        return possible[0] if possible and reason in map(self._wrong_type, types) else ""
+
+    def _wrong_type(self, dtype: str) -> str:
         possible = (
             []
             if self.assumes or dtype not in FLOATS
             else [t for t in self.dtypes if t in ASSUMABLE]
         )
-        return (
+        way_out = (
             f"; “assumes: {possible[0]}” plans the model as if it were converted"
             if possible
             else ""
         )
+        return f"{dtype}; this device takes {_or(self.dtypes)}{way_out}"
+
+    @property
+    def _list(self) -> str:
+        return f"unofficial list of {self.unofficial}" if self.unofficial else "published list"
 
     @property
     def _link(self) -> str:

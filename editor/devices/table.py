@@ -270,6 +270,7 @@ class _Entry:
                 read["source"] or "",
                 read["published"] or "",
                 read["preset"] or "",
+                read["unofficial"] or "",
             ),
             entry={**self.entry, "customOps": list(libraries)} if libraries else self.entry,
             index=properties.get("device_id", unit) if target.unit_selects else "",

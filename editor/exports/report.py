@@ -21,7 +21,7 @@ from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind
-from editor.placement.chosen_costs import costs_of_plan, source_of_figures
+from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
@@ -111,6 +111,18 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
     )
 
 
+_READ = (
+    *("kind", "mode", "requests", "runs", "total", "throughput", "throughput_interval"),
+    *("baselines", "difference", "disturbances", "environment", "precision_notes", "properties"),
+)
+
+
+def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
+    parts = [{name: s[name] for name in ("id", "device", "ops")} for s in result["subgraphs"]]
+    return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
+
+
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a report, in seconds."""
     total, difference = result["total"], result["difference"]
@@ -189,6 +201,23 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
     return [*lines, f"On {environment}."]
 
 
+def headline(report: Mapping[str, Any]) -> str:
+    """The figure of the plan: a measurement of it where there is one, with what was worked out beside it."""
+    totals, measured = report["totals"], report["measurement"]
+    latency = human_seconds(totals["latency"])
+    rate = f"{totals['throughput']:.1f} requests/s" if totals["throughput"] else ""
+    if measured is None or measured["kind"] != Kind.MEASUREMENT:
+        basis = ", ".join([f"{totals['kind']} {totals['source']}", *totals["left_out"]])
+        if rate:
+            return f"Throughput: {rate} ({basis}), latency {latency}"
+        return f"Latency: {latency} ({basis})"
+    named = "predicted" if totals["kind"] == Kind.PREDICTION else "estimated"
+    if measured["mode"] == "throughput":
+        beside = f", {named} {rate}" if rate else ""
+        return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}"
+    return f"Latency: {human_seconds(measured['median'])} (measurement), {named} {latency}"
+
+
 _AT_PEAK = 10
 """Tensors at the peak of a device's memory that a report names."""
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
@@ -228,13 +257,20 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
             "pins": len(placement.settings.pins),
             "forced": len(placement.forced_ops),
             "latency": placement.price(costs).total,
+            "throughput": aimed_rate(placement, costs),
             "kind": basis.kind,
             "source": basis.source,
+            "left_out": left_out(placement, costs),
         },
         "measurement": read_measurement(measured, placement) if measured else None,
         "fallbacks": [
             asdict(f)
-            | {"ops": [graph.op_keys[op] for op in f.ops], "lost": f.lost, "kind": basis.kind}
+            | {
+                "ops": [graph.op_keys[op] for op in f.ops],
+                "op_type": f.op_type,
+                "lost": f.lost,
+                "kind": basis.kind,
+            }
             for f in fallbacks(placement, costs)
         ],
         "devices": [
@@ -356,11 +392,11 @@ def write_markdown(
         "",
         f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
         f"{pluralize(totals['transfers'], 'transfer')}, "
-        f"{human_bytes(totals['bytes_moved'])} moved per run, {pluralize(totals['pins'], 'pin')}; "
+        f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}; "
         f"policy {report['policy']}, subgraphs {report['grouping']}.",
         "",
         *_sizes(report["model"]["define"]),
-        f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).",
+        f"{headline(report)}.",
         "",
         "| device | runs on | ops | peak memory |",
         "| --- | --- | ---: | ---: |",
@@ -388,14 +424,15 @@ def write_markdown(
             "",
             "## Fallbacks",
             "",
-            f"Ops that are not on the device that was wanted. Times: {totals['kind']} {totals['source']}.",
+            f"Ops that are off their preferred device. Times: {totals['kind']} {totals['source']}; they add up.",
             "",
-            "| wanted | why not | op | ops | layers | runs on | subgraphs | moved | time lost |",
+            "| preferred | why not | op | ops | layers | runs on | subgraphs | transferred | time lost |",
             "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
         ]
     for f in report["fallbacks"]:
         why = _cell(f["reason"].replace(f" ({f['source']})", ""))
         why = f"{why} ([document]({f['source']}))" if f["source"].startswith("https://") else why
+        why += f" ({f['by_rule']:,} by rule)" if f["by_rule"] else ""
         lines.append(
             f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
             f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
@@ -575,6 +612,7 @@ def _layout(
     return {
         "name": name,
         "report": report,
+        "headline": headline(report),
         "predicted": predicted,
         "measured": in_words(report["measurement"]) if report["measurement"] else [],
         "device": [number[int(d)] for d in placement.device_of_op[ops]],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from editor.devices.device import Device
 from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.choices import COST_POLICIES
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, peaks_of
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement, Settings
 
@@ -28,6 +30,29 @@ def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
     alone = placement.price(costs).total
     between = max(placement.busiest_seconds(costs), alone / in_flight)
     return 1 / between if between else 0.0
+
+
+def aimed_rate(placement: Placement, costs: Costs) -> float | None:
+    """Most requests per second by the costs, where the policy aims at throughput."""
+    aimed = aims_at_throughput(placement.settings)
+    busiest = placement.busiest_seconds(costs) if aimed else 0.0
+    return 1 / busiest if busiest else None
+
+
+def left_out(placement: Placement, costs: Costs) -> list[str]:
+    """What a figure of the plan does not have in it, or has assumed, where it uses accelerators."""
+    used = [(d, placement.devices[d]) for d in sorted(placement.used_numbers)]
+    linked = [(d, one) for d, one in used if np.isfinite(peaks_of(one).bandwidth)]
+    if not linked:
+        return []
+    said = ["host input and output not counted"] if costs.wires is None else []
+    assumed = [
+        one.name
+        for d, one in linked
+        if not (costs.profiled and costs.profiled[d])
+        and (one.peak_compute is None or one.peak_dram_bw is None)
+    ]
+    return [*said, f"peaks of {' and '.join(assumed)} assumed"] if assumed else said
 
 
 def chosen_costs(settings: Settings) -> str:

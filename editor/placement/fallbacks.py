@@ -1,8 +1,9 @@
-"""Finds ops that fell back from the device that was wanted, and hints for pins."""
+"""Finds ops that fell back from their preferred device, and hints for pins."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.chosen_costs import aims_at_throughput
-from editor.placement.costs import Costs, boundary_seconds, price
+from editor.placement.costs import Costs, boundary_seconds, price, subgraph_overheads
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
@@ -22,12 +23,13 @@ from editor.text import human_seconds
 
 @dataclass(frozen=True)
 class Fallback:
-    """Ops of one type that one device refuses for one reason, with what that costs in one run."""
+    """Ops that one device refuses for one reason, with what that costs in one run."""
 
     wanted: str
     """The device that refuses them."""
     reason: str
-    op_type: str
+    op_types: tuple[str, ...]
+    """The most frequent one first."""
     ops: tuple[int, ...]
     devices: tuple[str, ...]
     """Where they run instead."""
@@ -38,71 +40,109 @@ class Fallback:
     bytes: int
     """Transferred tensors that they read or make."""
     seconds: float
-    """What a run takes longer because of them, if all other fallbacks were where they were wanted; negative where they are
-    faster here. Fallbacks beside each other share transfers: they do not add up."""
+    """What they add to a run: the time of the ops here instead of there, and a share of the transfers and launches by which
+    the plan differs from one with all fallbacks where they were wanted. All fallbacks add up to the difference of the two;
+    negative where they are faster here."""
     source: str
     """Address of the document that says so; "" where a runtime or the device table says it."""
+    by_rule: int = 0
+    """How many of the ops a rule placed."""
+    plan_as: str = ""
+    """The element type that the device would take, if the model were planned in it; "" where that is not the reason."""
 
     @property
     def lost(self) -> str:
         """The seconds in words."""
-        return human_seconds(self.seconds) if self.seconds > 0 else "none, faster here"
+        if self.seconds > 0:
+            return human_seconds(self.seconds)
+        return f"none, {human_seconds(-self.seconds)} faster here" if self.seconds else "none"
+
+    @property
+    def op_type(self) -> str:
+        """All types in one text."""
+        return ", ".join(self.op_types)
 
 
 def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     """All fallbacks, the most expensive first."""
-    graph, constraints, devices = placement.graph, placement.constraints, placement.devices
+    graph, devices = placement.graph, placement.devices
     device = placement.assignment.device
-    groups: dict[tuple[int, str, str], list[int]] = {}
+    groups: dict[tuple[int, str], list[int]] = {}
     for op in placement.placed_ops.tolist():
-        refusing = np.flatnonzero(~constraints.allowed[op, : device[op]])
-        if (
-            len(refusing)
-            and graph.op_keys[op] not in placement.settings.pins
-            and op not in constraints.ruled
-        ):
-            wanted = int(refusing[0])
-            groups.setdefault(
-                (wanted, constraints.reason(op, wanted), graph.type_label(op)), []
-            ).append(op)
-    scopes = scopes_of(graph)
-    where_wanted = device.copy()
-    for (wanted, _, _), ops in groups.items():
-        where_wanted[ops] = wanted
-    without = _seconds(placement, costs, where_wanted) if groups else 0.0
+        wanted = _refusing(placement, op)
+        if wanted is not None:
+            reason = placement.constraints.inability(op, wanted)
+            groups.setdefault((wanted, reason), []).append(op)
+    if not groups:
+        return []
+    at_home = device.copy()
+    for (wanted, _), ops in groups.items():
+        at_home[ops] = wanted
+    own = [
+        float((costs.op[ops, device[ops]] - costs.op[ops, wanted]).sum())
+        for (wanted, _), ops in groups.items()
+    ]
+    lost = placement.price(costs).total - _seconds(placement, costs, at_home)
+    shares = _shares_of_overhead(placement, costs, list(groups.values()))
+    scopes, ruled = scopes_of(graph), placement.constraints.ruled
     found = []
-    for (wanted, reason, op_type), ops in groups.items():
-        alone = where_wanted.copy()
-        alone[ops] = device[ops]
+    for ((wanted, reason), ops), slower, share in zip(groups.items(), own, shares, strict=True):
+        types = Counter(graph.type_label(op) for op in ops)
         found.append(
             Fallback(
                 devices[wanted].name,
                 reason,
-                op_type,
+                tuple(sorted(types, key=lambda name: (-types[name], name))),
                 tuple(ops),
                 _names(placement, ops),
                 _layers(scopes, ops),
                 len(np.unique(placement.division.subgraph_of_op[ops])),
                 _moved(placement, ops),
-                _seconds(placement, costs, alone) - without,
+                slower + share * (lost - sum(own)),
                 _source(placement, ops[0], wanted),
+                sum(op in ruled for op in ops),
+                devices[wanted].published.way_out(reason),
             )
         )
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
+
+
+def _refusing(placement: Placement, op: int) -> int | None:
+    """The device that was wanted for an op and cannot run it. A rule hides no reason, a pin is a person's own."""
+    constraints, now = placement.constraints, placement.assignment.device[op]
+    refusing = np.flatnonzero(~constraints.able[op, :now])
+    if not len(refusing) or placement.graph.op_keys[op] in placement.settings.pins:
+        return None
+    if op in constraints.ruled and refusing[0] > 0:
+        return None  # the rule keeps it from a device before that one
+    return int(refusing[0])
+
+
+def _shares_of_overhead(
+    placement: Placement, costs: Costs, groups: Sequence[list[int]]
+) -> list[float]:
+    """Share of each group in transfers and launches: by the seconds of those that its ops take part in."""
+    part = placement.division.subgraph_of_op
+    _, launches = subgraph_overheads(
+        placement.graph, costs, placement.assignment.device, placement.placed_ops, part
+    )
+    transfers = [seconds_of(placement, costs, t) for t in placement.division.transfers]
+    weights = [
+        float(launches[np.unique(part[ops])].sum())
+        + sum(transfers[i] for i in _touching(placement, ops))
+        for ops in groups
+    ]
+    total = sum(weights)
+    return [
+        w / total if total else len(ops) / sum(map(len, groups))
+        for w, ops in zip(weights, groups, strict=True)
+    ]
 
 
 def _source(placement: Placement, op: int, wanted: int) -> str:
     """The document that says why; lists of the device table are the user's own."""
     published = placement.constraints.capabilities[wanted].reasons[op]
     return placement.devices[wanted].published.source if published else ""
-
-
-def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback]) -> float:
-    """Seconds of a run if the wanted devices took all these ops, everything else being the same."""
-    device = placement.assignment.device.copy()
-    for fallback in found:
-        device[list(fallback.ops)] = placement.device_number(fallback.wanted)
-    return _seconds(placement, costs, device)
 
 
 def _seconds(placement: Placement, costs: Costs, device: Ints) -> float:

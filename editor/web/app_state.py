@@ -19,7 +19,6 @@ from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
 from editor.errors import Cancelled, EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
-from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import correct_profiles
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
@@ -312,20 +311,6 @@ class AppState:
             self._head_start.cancel()
         self.jobs.close()
 
-    def measured(self, document: Document) -> BenchmarkResult | None:
-        """The last benchmark of a document, where it measured the present plan."""
-        benchmark = self.benchmarks.get(document.id)
-        for run in (benchmark, benchmark.last_run if benchmark is not None else None):
-            if (
-                run is not None
-                and run.kind == "benchmark"
-                and run.is_of(document)
-                and run.has_result
-            ):
-                found: list[BenchmarkResult] = run.job.result(0)
-                return found[0]
-        return None
-
     def job_options(self, document: Document) -> JobOptions:
         """What was chosen for the last measurement of a document."""
         last = self.benchmarks.get(document.id)
@@ -370,11 +355,6 @@ class AppState:
                     "tell",
                 )
             previous = running if running is None or running.has_result else running.previous
-            last_run = (
-                previous if previous is None or previous.kind == "benchmark" else previous.last_run
-            )
-            if last_run is not None:
-                last_run.last_run = None  # a chain of all that ever ran would stay in memory
             if previous is not None:
                 previous.previous = None
             benchmark = BenchmarkState(
@@ -385,7 +365,6 @@ class AppState:
                 layout=layout,
                 options=options,
                 previous=previous,
-                last_run=last_run,
             )
             self.benchmarks[document.id] = benchmark
             return benchmark

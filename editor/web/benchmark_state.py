@@ -46,8 +46,6 @@ class BenchmarkState:
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
     """The finished one before it, which is shown again where this one ends without a result."""
-    last_run: BenchmarkState | None = None
-    """The last finished benchmark before it, which no profile and no tuning takes the place of."""
 
     def is_of(self, document: Document) -> bool:
         """It measures the present plan, however the document came to that: other steps may lead to the same one."""

@@ -151,7 +151,7 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
     if last != "automatic" or not np.array_equal(before.devices, placement.assignment.device):
         return "", None
     same_cut = np.array_equal(before.subgraphs, placement.division.subgraph_of_op)
-    text = "Every op stays on its device" + ("." if same_cut else "; the subgraphs are others.")
+    text = "No change: same placement" + ("." if same_cut else ", other subgraphs.")
     return text, notice(text)
 
 

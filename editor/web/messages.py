@@ -521,6 +521,8 @@ class Figures(TypedDict):
     pins: int
     predicted: float | None
     """Seconds of a run."""
+    rate: float | None
+    """Predicted requests per second, where the policy aims at these."""
     basis: Basis | None
     """Of the prediction; null where there is none."""
 

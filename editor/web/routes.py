@@ -110,7 +110,7 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
         """A run of the plan in order, measured where this plan was benchmarked."""
 
         def work(opened: Document) -> m.Ribbon:
-            found = ribbon_of(opened, state.measured(opened))
+            found = ribbon_of(opened)
             picture_plan(state.store.folder, opened, found)
             return found
 

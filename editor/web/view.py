@@ -9,12 +9,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from editor.devices.device import Device
+from editor.errors import WorkspaceError
 from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
 from editor.placement.choices import policy_choices
-from editor.placement.chosen_costs import chosen_costs, source_of_figures
+from editor.placement.chosen_costs import (
+    aimed_rate,
+    aims_at_throughput,
+    chosen_costs,
+    source_of_figures,
+)
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings
@@ -23,6 +29,7 @@ from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 from editor.workspace.layouts import Layout
 
 
@@ -260,6 +267,29 @@ def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
     return document.placement.price(costs).total, basis
 
 
+def predicted_rate_of(document: Document) -> float | None:
+    """Most requests per second by the same costs, where the policy aims at throughput."""
+    if len(document.graph) > _PRICED_OPS:
+        return None
+    return aimed_rate(document.placement, plan_costs(document)[0])
+
+
+def measured_run(document: Document, mode: str = "") -> Run | None:
+    """The newest measurement of exactly this plan on the devices that it names.
+
+    Args:
+        document: the plan.
+        mode: only this one counts; default: that of the policy's aim first.
+    """
+    try:
+        runs = [run for run in document.runs_of_plan() if not run.figures.get("estimated")]
+    except WorkspaceError:  # the page says so elsewhere
+        return None
+    aim = "throughput" if aims_at_throughput(document.placement.settings) else "latency"
+    fitting = [run for run in runs if run.figures.get("mode") == (mode or aim)]
+    return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
 def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
     predicted, basis = predicted_of(document)
@@ -273,6 +303,7 @@ def figures_of(document: Document) -> Figures:
         "unknown": division.unknown_transfers,
         "pins": len(document.placement.settings.pins),
         "predicted": predicted,
+        "rate": predicted_rate_of(document),
         "basis": basis,
     }
 

@@ -16,6 +16,7 @@ from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
 from editor.execution.measure.figures import BenchmarkResult, compared
+from editor.exports.report import for_reports
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
@@ -453,6 +454,8 @@ class Document:
                 "p99": result.total.p99,
                 "throughput": result.throughput,
                 "subgraphs": len(result.subgraphs),
+                "report": for_reports(result.to_dict()),
+                "medians": [round(s.time.median, 9) for s in result.subgraphs],
                 "estimated": result.estimated,
                 "mode": result.mode,
                 "requests": result.requests,
@@ -471,10 +474,10 @@ class Document:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
 
-    def last_run(self) -> Run | None:
-        """The newest benchmark of exactly the present plan."""
+    def runs_of_plan(self) -> list[Run]:
+        """Benchmarks of exactly the present plan, newest first."""
         now = self.placement.fingerprint
-        return next((run for run in self.runs() if run.figures.get("plan") == now), None)
+        return [run for run in self.runs() if run.figures.get("plan") == now]
 
     def layouts(
         self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool

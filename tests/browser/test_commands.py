@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from conftest import write_layers
-from pages import Serve, Server, act, hold, node_at, ready, until, wait_for_figure
+from pages import EXAMPLES, Serve, Server, act, hold, node_at, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 
@@ -172,6 +172,23 @@ def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
     wait_for_figure(page, "pins", 8)
     act(page, "for (let k = 0; k < 8; k++) hetero.edit({ do: 'undo' })")
     wait_for_figure(page, "pins", 0)
+
+
+def test_the_command_of_exactly_the_typed_words_comes_first(serve: Serve, page: Page) -> None:
+    """Enter pinned the selection to OpenVINO.CPU."""
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    page.goto(serve(model, "--devices", "HETERO:OpenVINO.CPU,CPU").url)
+    ready(page)
+    page.keyboard.press("Control+k")
+    for typed in ("pin selection CPU", "pin the selection to CPU"):
+        page.locator(".palette-field").fill(typed)
+        first = page.locator("#palette-list li span").first
+        expect(first).to_be_visible()
+        expect(first).to_have_text("Pin the selection to CPU")
+    page.keyboard.press("Escape")
+    page.locator("#find").fill("pin the selection to cpu")
+    found = page.locator("#search-list li").filter(has_text="command")
+    expect(found.first).to_contain_text("Pin the selection to CPU")
 
 
 def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:

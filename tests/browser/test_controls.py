@@ -81,7 +81,7 @@ def test_excluded_ops_are_typed_and_taken_away(fresh: Page) -> None:
     form = page.locator(".device-form").first
     count = page.locator(".device-count").first
     before = int(count.get_attribute("data-count") or 0)
-    field = form.get_by_label("Excluded ops")
+    field = form.get_by_label("Block-list")
     field.fill("NoSuchOp")
     field.press("Enter")
     expect(field).to_have_value("NoSuchOp")  # it is not in the list, so nothing is excluded
@@ -96,7 +96,7 @@ def test_a_device_can_take_listed_ops_only(fresh: Page) -> None:
     """A home-made NPU is described by what it takes."""
     page = fresh
     page.get_by_role("tab", name="Devices").click()
-    field = page.locator(".device-form").first.get_by_label("Takes only")
+    field = page.locator(".device-form").first.get_by_label("Allow-list")
     for name, count in (("Conv", 52), ("Clip", 87)):
         field.fill(name)
         field.press("Enter")

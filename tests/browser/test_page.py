@@ -178,6 +178,10 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
         "p99",
     ):
         expect(cards).to_contain_text(text)
+    expect(page.locator("#status [data-figure=predicted]")).to_contain_text(
+        re.compile(r"^[\d.]+ .s measurement (estimated|predicted) ")
+    )
+    expect(page.locator("#ribbon-text")).to_contain_text("measured")
     subgraphs = figure(page, "subgraphs")
     expect(page.locator("#bench-chart .barlayer .trace")).to_have_count(subgraphs + 1)
     expect(page.locator("#bench-table .ag-row").first).to_contain_text("measurement")
@@ -196,7 +200,14 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.fill("#bench-seconds", "300")
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
+    button = page.locator("#bench-open")
+    expect(button).to_contain_text(re.compile(r"^Measuring \d+ %$"))
+    page.reload()
+    ready(page)
+    expect(button).to_contain_text("Measuring")
+    button.click()
     page.click("#bench-cancel")
+    expect(button).to_have_text("Benchmark")
     expect(page.locator("#bench-text")).to_have_text(
         "No new result. What stands here is the run before."
     )
@@ -290,6 +301,12 @@ def test_a_model_too_large_to_draw_opens_in_blocks(page: Page, server: Server) -
     page.wait_for_selector("#graph", timeout=60_000)
     until(page, "window.heteroCy && window.heteroCy.nodes('.group').length > 10")
     assert page.evaluate("window.heteroCy.nodes().length") < 1300
+    every = page.locator("#detail-mode option[value=ops]")
+    expect(every).to_be_disabled()
+    expect(every).to_have_attribute("title", re.compile("up to 6,000 ops; this model has 20,000"))
+    act(page, "hetero.commandOf('detail-mode-ops').run()")
+    expect(page.locator("#mode-hint").filter(has_text="Every op can be drawn")).to_be_visible()
+    expect(page.locator("#detail-mode")).to_have_value("blocks")
     page.select_option("#policy", label="Optimal: least latency")
     expect(page.locator("#outcome")).to_contain_text("Lower bound")
     expect(page.locator("#undo")).to_be_enabled()

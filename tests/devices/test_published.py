@@ -73,6 +73,24 @@ def convs(tmp_path: Path) -> Graph:
     )
 
 
+def test_a_list_that_is_not_the_vendors_says_so_in_every_reason(convs: Graph) -> None:
+    caveat = "unofficial list of what somebody tried, not the vendor's"
+    preset = "  preset: hailo8"
+    assert reasons(convs, preset)["y"].startswith(f"Softmax is not in the {caveat} (https://")
+    own = (
+        "  unofficial: what somebody tried, not the vendor's\n"
+        '  supported: [{op: Conv, where: "rank == 3", reason: flat only}, Softmax]'
+    )
+    assert reasons(convs, own)["plain"] == f"Conv: flat only, by an {caveat}"
+    assert caveat in planned(preset).description
+
+
+def test_what_somebody_tried_and_saw_refused_is_not_what_nobody_tried(tmp_path: Path) -> None:
+    mean = helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3])
+    graph = saved(tmp_path, [mean], {"x": [1, 3, 8, 8]}, ["y"], [])
+    assert "was tried and refused" in reasons(graph, "  preset: hailo8")["y"]
+
+
 def test_an_op_outside_the_list_is_refused_with_the_document(convs: Graph) -> None:
     assert reasons(convs, f"  supported: [Conv]\n  source: {URL}") == {
         "plain": "",

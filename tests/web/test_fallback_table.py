@@ -36,7 +36,7 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
     assert "Sends all 3 Neg to B" in text and "Sends all 1 Sum to B" in text
     document.paint(range(4), 1)
     text = str(fallbacks_view(document))
-    assert "Nothing falls back by itself: 4 ops are elsewhere" in text
+    assert "No automatic fallbacks: 4 ops are elsewhere" in text
     assert "A, the first device, cannot run 2 of them" in text, (
         "a pin does not make the device able"
     )

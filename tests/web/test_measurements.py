@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import sqlite3
 from collections.abc import Iterator
@@ -15,13 +16,15 @@ from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.callbacks.exporting import _content
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
+from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
-from editor.web.view import plan_costs
+from editor.web.view import measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -46,25 +49,27 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = JobOptions(0.2, "latency", 2, True)
-    assert state.job_options(document) == JobOptions() and state.measured(document) is None
+    assert state.job_options(document) == JobOptions() and measured_run(document) is None
     state.start_job(document, "benchmark", options).job.result(120)
-    result = state.measured(document)
+    asyncio.run(_ended(state, document.id))
+    result = measured_run(document)
     assert result is not None and state.job_options(document) == options
     painted = document.placement.placed_ops[:2].tolist()
     document.pin(painted, "OV")
-    assert state.measured(document) is None, "another plan"
+    assert measured_run(document) is None, "another plan"
     document.unpin(painted)
-    assert state.measured(document) is result, "the plan that was measured, two steps later"
+    assert measured_run(document) == result, "the plan that was measured, two steps later"
     state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
-    assert state.measured(document) is result, "a profile takes nothing away"
+    asyncio.run(_ended(state, document.id))
+    assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))
     cancelled.job.cancel()
     with pytest.raises(Exception, match="cancelled"):
         cancelled.job.result(60)
-    assert not cancelled.has_result and state.measured(document) is result
+    assert not cancelled.has_result and measured_run(document) == result
     assert cancelled.previous is not None and cancelled.previous.kind == "profile"
-    state.benchmarks[document.id] = cancelled.previous  # as the page does
-    assert state.measured(document) is result
+    asyncio.run(_ended(state, document.id))  # which puts back what was there before
+    assert state.benchmarks[document.id] is cancelled.previous
 
 
 def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: Document) -> None:
@@ -126,15 +131,52 @@ def _words(document: Document) -> str:
     return str([part.to_plotly_json() for part in verdict(document)])
 
 
+def _status(document: Document) -> str:
+    return str([part.to_plotly_json() for part in status(document) if part is not None])
+
+
+def test_where_the_policy_aims_at_throughput_the_figure_is_one(
+    state: AppState, document: Document
+) -> None:
+    document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    costs = plan_costs(document)[0]
+    most = f"{1 / document.placement.busiest_seconds(costs):.1f} requests/s"
+    assert most in _words(document) and most in _status(document)
+    options = JobOptions(0.3, "throughput", 2)
+    found = state.start_job(document, "benchmark", options).job.result(120)[0]
+    asyncio.run(_ended(state, document.id))
+    measured = f"{found.throughput:.1f} requests/s"
+    assert measured in _words(document) and measured in _status(document)
+    assert f"estimated {most}" in _status(document)
+    document.set_automatic("priority", {}, "minimal")
+    assert "requests/s" not in _status(document)
+
+
+def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    """800 us and "0 B moved", behind a link of 320 MB/s and 1 ms, with the same invisible peaks for every NPU."""
+    words = "host input and output not counted, peaks of NPU assumed"
+    assert words not in _status(document), "all in host memory"
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
+    assert words in _status(planned) and words in _words(planned)
+    text = planned.plan.export("md", tmp_path)[0].read_text()
+    assert f"(estimate from shapes, {words})" in text
+    stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
+    said = _status(state.open(OpenRequest(model, stated)))
+    assert "not counted" in said and "assumed" not in said
+
+
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
     document.pin(document.placement.placed_ops[40:60].tolist(), "NPU")
     state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
     asyncio.run(_ended(state, document.id))
-    result = state.measured(document)
-    assert result is not None and result.estimated
-    assert not ribbon_of(document, result)["measured"]
+    (run,) = document.runs_of_plan()
+    assert run.figures["estimated"]
+    assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
 
@@ -146,12 +188,22 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
     asyncio.run(_ended(state, document.id))
     said = _words(document)
     assert "not splitting" in said and "measurement" in said
+    assert "estimated" in said, "what was worked out stands beside it, by this name"
+    ribbon = ribbon_of(document)
+    assert ribbon["measured"] and ribbon["kind"] == "measurement"
+    bar = _status(document)
+    assert "measurement" in bar and "estimated" in bar and "estimate from shapes" not in bar
     later = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
     try:
         again = later.document(document.id)
-        assert _words(again) == said
+        assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
         again.pin(again.placement.placed_ops[:5].tolist(), "OV")
-        assert "not measured" in _words(again)
+        assert "not measured" in _words(again) and "measurement" not in _status(again)
+        assert not ribbon_of(again)["measured"]
+        again.undo()
+        report = _content(again, "bundle:md", later.tasks.begin(again.id, "Writing"))
+        assert "(measurement), estimated" in base64.b64decode(report["content"]).decode()
+        assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
     finally:
         later.close()
 

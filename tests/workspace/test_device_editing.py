@@ -122,7 +122,7 @@ def test_a_change_of_the_table_is_solved_at_once_and_can_be_undone(document: Doc
     assert devices_of_ops(document) == ["NPU", "CPU", "NPU"]
     document.set_devices([{**TABLE[0], "nonSupportedNodes": "Relu"}, TABLE[1]])
     assert devices_of_ops(document) == ["CPU", "NPU", "CPU"]
-    assert document.history.current.label == "devices: NPU: excluded ops Relu"
+    assert document.history.current.label == "devices: NPU: block-list Relu"
     assert document.undo() and devices_of_ops(document) == ["NPU", "CPU", "NPU"]
     assert document.redo() and devices_of_ops(document) == ["CPU", "NPU", "CPU"]
 

@@ -15,6 +15,7 @@ from conftest import write_dag
 import editor
 from editor.errors import EditorError
 from editor.graph.graph import Graph
+from editor.kinds import Kind, too_close
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
@@ -23,6 +24,7 @@ from editor.web.edits import _automatic, _use_layout
 from editor.web.messages import Automatic, LayoutEdit
 from editor.web.panels.compare import compare_view
 from editor.web.panels.inspector import plan
+from editor.web.panels.tables import transfer_rows
 from editor.web.tasks import TaskRegistry
 from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
 from editor.workspace.document import Document
@@ -350,6 +352,31 @@ def test_a_new_document_is_solved_once(mobilenet: Graph, tmp_path: Path) -> None
         "m", str(mobilenet.path), mobilenet.sha256, {}, {**decisions, "devices_text": "- name: A"}
     )
     assert Document(store, record, solver).placement is placement
+
+
+def test_estimates_that_are_closer_than_they_can_tell_are_not_ranked(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    """Compare called the one CPU runtime faster than the other, by 40 us of shapes."""
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.paint(document.placement.placed_ops[40:60].tolist(), 1)
+    close = str(compare_view(document, document.layouts()))
+    assert "too close to call: profile first" in close
+    kept, estimate, prediction = 1.0, Kind.ESTIMATE, Kind.PREDICTION
+    assert too_close(kept, 1.2, estimate) and not too_close(kept, 1.4, estimate)
+    assert too_close(kept, 1.2, prediction, estimate), "the weaker kind counts"
+    assert not too_close(kept, 1.2, prediction) and too_close(kept, 1.02, prediction)
+
+
+def test_a_transfer_says_where_its_time_has_no_size_in_it(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    ops = document.placement.placed_ops
+    document.pin(ops[40:60].tolist(), "B")
+    said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
+    assert said == {"default, any size"}
+    document.set_devices([{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "NPU"}])
+    said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
+    assert said == {"size and link"}
 
 
 def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(

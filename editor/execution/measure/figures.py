@@ -333,7 +333,7 @@ class BenchmarkResult:
     @property
     def precision(self) -> str:
         """How well the median is known, in words; in mode throughput that of the requests per second."""
-        reached = "" if self.settled else ", the time was up"
+        reached = "" if self.settled else ", stopped at the time limit"
         if self.mode == "throughput":
             return f"{_rate_interval(self.throughput_interval) or 'too few turns for an interval'}{reached}"
         return f"{self.total.precision}{reached}"

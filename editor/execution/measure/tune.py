@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
+from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.device_profile import costs_of
@@ -64,7 +65,7 @@ class Tuned:
         return f"No candidate is seen to be faster than the current plan.{note}"
 
     def evidence(self, result: BenchmarkResult | Baseline) -> str:
-        """How a candidate or the unsplit model compares with the plan: "12 % faster", "no difference in speed seen"."""
+        """How a candidate or the unsplit model compares with the plan: "12 % faster", "no significant difference"."""
         if self._present is None or result is self._present:
             return ""
         return compared(result, self._present, self.mode)
@@ -82,7 +83,7 @@ class Tuned:
             for r in self.results
             if first.estimated
             and not r.estimated
-            and compared(r, first, self.mode) == "no difference in speed seen"
+            and compared(r, first, self.mode) == NO_DIFFERENCE
         )
         return next(real, first)
 

@@ -32,7 +32,6 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("bench-result", "children"),
         Output("bench-problem", "children"),
-        Output("bench-runs", "children"),
         Input("run", "data"),
         State("doc", "data"),
         prevent_initial_call=True,
@@ -43,7 +42,7 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         document = await asyncio.to_thread(state.document, document_id)
         if not run.get("done"):
-            return None, None, await state.long_work.run(_runs, document)
+            return None, None
         return await state.long_work.run(_result, document, benchmark)
 
     @app.callback(
@@ -63,6 +62,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("bench-stale", "children"),
         Output("bench-calibrate", "disabled"),
+        Output("bench-runs", "children"),
         Input("run", "data"),
         Input("plan", "data"),
         State("doc", "data"),
@@ -71,24 +71,21 @@ def register(app: Dash, state: AppState) -> None:
     async def compare(_run: Any, _plan: Any, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
         document = await asyncio.to_thread(state.document, document_id)
-        return stale(benchmark, document), not _can_calibrate(benchmark)
+        runs = await state.long_work.run(runs_view, document)
+        return stale(benchmark, document), not _can_calibrate(benchmark), runs
 
 
-def _runs(document: Document) -> Any:
-    return runs_view(document.runs())
-
-
-def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any, Any]:
-    """What a run found, what was wrong with it, and the list of runs."""
+def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
+    """What a run found, and what was wrong with it."""
     wrong = failed(benchmark.problem) if benchmark.problem else None
     if not benchmark.has_result:
-        return idle(), wrong, _runs(document)
+        return idle(), wrong
     found = benchmark.job.result(0)
     if benchmark.kind == "profile":
-        return profile_view(document, found), wrong, _runs(document)
+        return profile_view(document, found), wrong
     if benchmark.kind == "tune":
-        return tuned_view(found), wrong, _runs(document)
-    return result_view(found[0], colours_of(document)), wrong, _runs(document)
+        return tuned_view(found), wrong
+    return result_view(found[0], colours_of(document)), wrong
 
 
 def _can_calibrate(benchmark: BenchmarkState | None) -> bool:

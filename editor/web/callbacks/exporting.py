@@ -13,7 +13,6 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, ExportError
-from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.formats import WITH_WEIGHTS, ExportForm
 from editor.exports.glow import partition_log
@@ -47,9 +46,7 @@ def register(app: Dash, state: AppState) -> None:
         try:
             document = await asyncio.to_thread(state.document, document_id)
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
-                content = await state.long_work.run(
-                    _content, document, what, state.measured(document), task
-                )
+                content = await state.long_work.run(_content, document, what, task)
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
@@ -75,18 +72,16 @@ _REPORTS = ("html", "md", "json")
 """Formats that say what a benchmark of the plan measured."""
 
 
-def _bundle(
-    document: Document, form: str, result: BenchmarkResult | None, task: Task, device: str = ""
-) -> dict[str, Any]:
+def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
     if form in WITH_WEIGHTS:
         _check_size(copied_bytes(document.graph), form)
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
         folder, options = Path(name), {}
-        if result is not None and form in _REPORTS:
-            options["measured"] = str(
-                write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict()))
-            )
+        runs = [r.figures["report"] for r in document.runs_of_plan() if "report" in r.figures]
+        if runs and form in _REPORTS:
+            file = write_atomic(Path(beside) / "benchmark.json", json_text(runs[0]))
+            options["measured"] = str(file)
         paths = (
             document.plan.write_kit(folder, device)
             if form == "kit"
@@ -127,13 +122,11 @@ def _device_at(document: Document, number: str) -> str:
     return document.devices[int(number)].name
 
 
-def _content(
-    document: Document, what: str, result: BenchmarkResult | None, task: Task
-) -> dict[str, Any]:
+def _content(document: Document, what: str, task: Task) -> dict[str, Any]:
     if what.startswith("kit:"):
-        return _bundle(document, "kit", result, task, _device_at(document, what.partition(":")[2]))
+        return _bundle(document, "kit", task, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
-        return _bundle(document, what.partition(":")[2], result, task)
+        return _bundle(document, what.partition(":")[2], task)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {

@@ -184,7 +184,7 @@ def page_at(state: AppState, path: str) -> Any:
 
 def _page(state: AppState, document: Document) -> Any:
     """The page of a document, which is in the list of recent work from now on."""
-    ribbon = ribbon_of(document, state.measured(document))
+    ribbon = ribbon_of(document)
     picture_plan(state.store.folder, document, ribbon)
     return editor_page(document, ribbon, state.job_options(document))
 

@@ -63,6 +63,16 @@ def _readable_at_once(graph: Graph) -> bool:
     return wide * _READABLE <= _VIEW[0] and high * _READABLE <= _VIEW[1]
 
 
+def too_many(graph: Graph) -> str:
+    """Why every op cannot be drawn; "" where it can."""
+    count, most = len(visible_ops(graph)), MOST_SHOWN * 5
+    if count <= most:
+        return ""
+    return (
+        f"Every op can be drawn up to {most:,} ops; this model has {count:,}: open blocks instead"
+    )
+
+
 def expand_level(graph: Graph, opened: Sequence[int]) -> list[int]:
     """One level deeper everywhere, as far as the canvas holds it."""
     wider = [*opened, *sorted(unit for unit in _units(graph, opened) if unit >= 0)]
@@ -164,7 +174,7 @@ def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
         return _grouped(
             graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner)
         )
-    if len(visible_ops(graph)) > MOST_SHOWN * 5:
+    if too_many(graph):
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
     return elements(graph)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.web import messages as m
-from editor.web.drawing.collapsed import all_closed, expand_level, reveal, shown_elements
+from editor.web.drawing.collapsed import all_closed, expand_level, reveal, shown_elements, too_many
 from editor.web.drawing.elements import visible_ops
 from editor.workspace.document import Document
 
@@ -31,6 +31,8 @@ def drawing_of(document: Document, request: m.DrawingRequest) -> m.Drawing:
 
 
 def _mode(document: Document, change: m.DrawMode, detail: m.DetailShown) -> Change:
+    if change.mode == "ops" and (why := too_many(document.graph)):
+        return Change(detail, {"ops": [], "message": f"{why}."})
     return Change({**detail, "mode": change.mode})
 
 
@@ -75,7 +77,8 @@ def _level(document: Document, change: m.ChangeLevel, detail: m.DetailShown) -> 
 
 def _restore(document: Document, change: m.Restore, detail: m.DetailShown) -> Change:
     before, count = change.detail, len(scopes_of(document.graph).scopes)
-    return Change({"mode": before.mode, "open": [n for n in before.open if 0 < n < count]})
+    mode = "blocks" if before.mode == "ops" and too_many(document.graph) else before.mode
+    return Change({"mode": mode, "open": [n for n in before.open if 0 < n < count]})
 
 
 def _reveal(document: Document, change: m.Reveal, detail: m.DetailShown) -> Change:

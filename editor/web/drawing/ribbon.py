@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.flops import op_bytes
+from editor.kinds import Kind
 from editor.placement.fallbacks import fallbacks
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
-from editor.web.view import plan_costs
+from editor.web.view import measured_run, plan_costs
 from editor.workspace.document import Document
 
 
-def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribbon:
-    """The parts of a run.
-
-    Args:
-        document: the plan.
-        result: a benchmark of exactly this plan; one of throughput says nothing of the order in time, and one of stand-ins
-            nothing of the time: these are left out.
-    """
-    if result is not None and (result.mode != "latency" or result.estimated):
-        result = None
+def ribbon_of(document: Document) -> Ribbon:
+    """The parts of a run; a benchmark of throughput says nothing of the order in time."""
+    run = measured_run(document, "latency")
+    medians = run.figures.get("medians") if run is not None else None  # earlier versions kept none
     placement = document.placement
     costs, basis = plan_costs(document)
     placed, device, count = (
@@ -36,7 +30,6 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
     part = placement.division.subgraph_of_op[placed]
     seconds = np.bincount(part, costs.op[placed, device[placed]], count)
     sizes = np.bincount(part, op_bytes(document.graph)[placed], count)
-    measured = {s.id: s.time.median for s in result.subgraphs} if result else {}
     arriving = _arriving(document)
     order = np.argsort(part, kind="stable")
     groups = (
@@ -47,7 +40,7 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
             "part": s.id,
             "device": placement.device_number(s.device),
             "ops": spans(np.sort(groups[s.id])),
-            "seconds": round(float(measured.get(s.id, seconds[s.id])), 9),
+            "seconds": round(float((medians or seconds)[s.id]), 9),
             "bytes": int(sizes[s.id]),
             "moved": arriving[s.id],
         }
@@ -55,19 +48,13 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
     ]
     return {
         "parts": parts,
-        "kind": str(result.kind if result else basis.kind),
-        "source": _of_run(result) if result else basis.source,
-        "measured": result is not None,
+        "kind": str(Kind.MEASUREMENT if medians else basis.kind),
+        "source": "" if medians else basis.source,
+        "measured": bool(medians),
         "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs))
         if len({p["device"] for p in parts}) == 1
         else 0,
     }
-
-
-def _of_run(result: BenchmarkResult) -> str:
-    return "of the last benchmark of latency" + (
-        ", planned devices on stand-ins" if result.estimated else ""
-    )
 
 
 def _arriving(document: Document) -> list[int]:

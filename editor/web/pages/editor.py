@@ -10,11 +10,12 @@ import numpy as np
 from dash import dcc, html
 
 from editor.exports.formats import FORMATS
+from editor.graph.graph import Graph
 from editor.text import human_bytes
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.controls import static_html
-from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.drawing.collapsed import first_detail, shown_elements, too_many
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.styles import stylesheet
 from editor.web.messages import Ribbon
@@ -34,11 +35,16 @@ from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-DETAILS = [
-    {"value": "ops", "label": "Every op"},
-    {"value": "blocks", "label": "Blocks"},
-    {"value": "subgraphs", "label": "Subgraphs"},
-]
+
+def _details(graph: Graph) -> list[dict[str, Any]]:
+    """Levels of detail; one that the canvas cannot hold is disabled, and says why."""
+    why = too_many(graph)
+    every = {"value": "ops", "label": "Every op: too many", "disabled": True, "title": why}
+    return [
+        every if why else {"value": "ops", "label": "Every op"},
+        {"value": "blocks", "label": "Blocks"},
+        {"value": "subgraphs", "label": "Subgraphs"},
+    ]
 
 
 def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
@@ -328,7 +334,8 @@ def _canvas(document: Document) -> list[Any]:
                     id="detail-mode",
                     value=first_detail(document.graph)["mode"],
                     width=142,
-                    data=DETAILS,
+                    data=_details(document.graph),
+                    title=too_many(document.graph),
                     **{"aria-label": "How much is drawn"},
                 ),
                 controls.Select(
@@ -404,17 +411,17 @@ def _ribbon() -> list[Any]:
                     html.Button(
                         "‹",
                         className="mini",
-                        title="Previous change of device ([)",
+                        title="Previous device switch ([)",
                         **{
                             "data-command": "previous-change",
-                            "aria-label": "Previous change of device",
+                            "aria-label": "Previous device switch",
                         },
                     ),
                     html.Button(
                         "›",
                         className="mini",
-                        title="Next change of device (])",
-                        **{"data-command": "next-change", "aria-label": "Next change of device"},
+                        title="Next device switch (])",
+                        **{"data-command": "next-change", "aria-label": "Next device switch"},
                     ),
                 ),
                 controls.Select(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dash import dcc, html
@@ -26,7 +26,6 @@ from editor.web.panels.tables import (
 )
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
-from editor.workspace.history import Run
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
@@ -80,19 +79,19 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                     controls.Field(
                         id="bench-requests",
                         type="number",
-                        label="In flight",
+                        label="Concurrent requests",
                         value=options.requests,
                         min=1,
                         max=64,
-                        width=86,
+                        width=134,
                         disabled=options.mode == "latency",
                     ),
                     controls.Checkbox(
-                        id="bench-memory", label="Memory too", checked=options.memory
+                        id="bench-memory", label="Measure memory", checked=options.memory
                     ),
                     html.Div(
                         [
-                            html.Div("Not run yet.", id="bench-text"),
+                            html.Div(_last(document), id="bench-text"),
                             html.Progress(
                                 id="bench-progress",
                                 value="0",
@@ -109,11 +108,18 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
             html.Div(id="bench-stale"),
             html.Div(idle(), id="bench-result"),
             html.Div(id="bench-chart-box"),
-            html.Div(runs_view(document.runs()), id="bench-runs"),
+            html.Div(runs_view(document), id="bench-runs"),
             html.Div(id="profiles"),
         ],
         className="bench",
     )
+
+
+def _last(document: Document) -> str:
+    """What stands where the progress of a run will."""
+    if document.runs_of_plan():
+        return "This plan was measured before; its figures are in the list below."
+    return "Not run yet."
 
 
 def chart(figure: Any) -> dcc.Graph:
@@ -168,8 +174,9 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
     ]
 
 
-def runs_view(runs: Sequence[Run]) -> list[Any]:
-    """Earlier benchmarks of the document, newest first."""
+def runs_view(document: Document) -> list[Any]:
+    """Earlier benchmarks of the document, newest first; those of exactly this plan are marked."""
+    runs, now = document.runs(), document.placement.fingerprint
     if not runs:
         return []
     best = min(run.figures["median"] for run in runs)
@@ -179,7 +186,7 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
         rows.append(
             html.Tr(
                 [
-                    html.Td(f["layout"]),
+                    html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
                     html.Td(run.when[:19].replace("T", " ") + " UTC"),
                     html.Td(
                         [
@@ -205,7 +212,7 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
             "When",
             "Median",
             "p99",
-            "In flight",
+            "Concurrent",
             "Requests/s",
             "Subgraphs",
             "Unsplit in the same run",
@@ -217,6 +224,10 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
             [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table"
         ),
     ]
+
+
+def _this_plan(same: bool) -> Any:
+    return html.Span([" ", html.Span("this plan", className="badge")]) if same else None
 
 
 def _unsplit(figures: dict[str, Any]) -> str:

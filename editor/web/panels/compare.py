@@ -11,7 +11,7 @@ from dash import html
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.kinds import Basis, Kind
+from editor.kinds import Basis, Kind, too_close
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.subgraphs.division import moved_in_words
@@ -145,7 +145,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             "Ops per device",
             "On other devices than now",
             "Subgraphs",
-            "Moved",
+            "Transferred",
             "Most memory",
         )
     ]
@@ -258,6 +258,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ]
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
+        kinds = () if mine else (basis.kind, own_basis.kind)
         rows.append(
             html.Tr(
                 [
@@ -272,8 +273,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                         human_bytes,
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
-                    _cell(row["predicted"], base["predicted"], human_seconds, badge),
-                    _cell(_per_second(row), _per_second(base), _rate, badge, more_is_better=True),
+                    _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
+                    _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
                     html.Td(str(row["pins"])),
                     html.Td(buttons, className="buttons"),
                 ]
@@ -287,7 +288,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             "Ops per device",
             "Subgraphs",
             "Transfers",
-            "Moved",
+            "Transferred",
             _latency(basis),
             "Pins",
         )
@@ -412,6 +413,23 @@ def _rate(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def _ranked(
+    value: float,
+    base: float,
+    form: Any,
+    note: str,
+    kinds: Sequence[Kind],
+    more_is_better: bool = False,
+) -> html.Td:
+    """A figure, and whether it is better than the plan's where figures of these kinds can tell."""
+    if form(value) == form(base) or not kinds or not too_close(value, base, *kinds):
+        return _cell(value, base, form, note, more_is_better)
+    words = "too close to call"
+    if Kind.ESTIMATE in kinds:
+        words += ": profile first"
+    return html.Td([form(value) + note, html.Div(words, className="hint")])
+
+
 def _cell(
     value: float, base: float, form: Any, note: str = "", more_is_better: bool = False
 ) -> html.Td:
@@ -440,8 +458,8 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
         return [
             outdated,
             html.P(
-                "No repaint of one side of a transfer saves time by the present costs. A policy moves many "
-                "ops at once: see least latency in Compare.",
+                "No single move makes it faster (estimated). A policy moves many ops at once: see least latency in "
+                "Compare.",
                 className="hint wide",
             ),
         ]

@@ -16,6 +16,7 @@ from editor.devices.keys import FormField, form_fields
 from editor.devices.published import preset_names
 from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
+from editor.text import human_seconds
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown
 from editor.web.panels.parts import planned_badge, swatch
@@ -37,7 +38,7 @@ def device_form_panel(document: Document) -> html.Div:
             html.Div(
                 [
                     html.Span(id="device-refused"),
-                    controls.Button("Put back what is in use", id="device-restore"),
+                    controls.Button("Revert", id="device-restore"),
                 ],
                 className="refused",
             ),
@@ -128,14 +129,14 @@ def _form(
             own |= {
                 "value": values[key] or "",
                 "debounce": True,
-                "width": 210 if form.wide else 132,
+                "width": 210 if form.wide else 138,
             }
             hint = assumed.get(key, f"e.g. {hint}" if hint else "")
         else:
             names = [*form.choices()]
             if values[key] and values[key] not in names:
                 names.insert(0, values[key])
-            own |= {"data": [{"value": name, "label": name} for name in names], "width": 170}
+            own |= {"data": [{"value": name, "label": name} for name in names], "width": 160}
             own |= {"title": FIELDS[form.label]} if form.label in FIELDS else {}
         own |= {"placeholder": hint} if hint else {}
         return (controls.Field if form.kind == "text" else controls.Select)(**own)
@@ -155,7 +156,7 @@ def _form(
                     _move("raise", device.name, number == 0),
                     _move("lower", device.name, last),
                     html.Button(
-                        "Kit",
+                        "Measurement kit",
                         className="tool small",
                         id={"type": "export", "what": f"kit:{number}"},
                         title=f"Downloads a folder that measures the ops of {device.name} on its own machine",
@@ -168,6 +169,12 @@ def _form(
                     ),
                 ]
             ),
+            html.P(
+                f"Its limits are by an unofficial list of {device.published.unofficial}.",
+                className="hint wide warn",
+            )
+            if device.published.unofficial
+            else None,
             html.Div(
                 [control(key, form) for key, form in fields.items() if form.kind != "ops"],
                 className="device-fields",
@@ -189,10 +196,16 @@ def _assumed(device: Device) -> dict[str, str]:
     """What estimates reckon with where the table has no figure."""
     known = None if device.entry.get("link") else device.link  # of a device that was found here
     peaks = peaks_of(replace(device, peak_compute=None, peak_dram_bw=None, link=known))
-    figures = {"peakCompute": peaks.compute, "peakDramBw": peaks.memory}
+    figures = {
+        "peakCompute": f"{peaks.compute / 1e12:g} TFLOPS",
+        "peakDramBw": f"{peaks.memory / 1e9:g} GB/s",
+    }
     if np.isfinite(peaks.bandwidth):  # the host has no link
-        figures |= {"bandwidth": peaks.bandwidth, "latency": peaks.latency}
-    return {"memory": "no limit", **{key: f"assumed {value:g}" for key, value in figures.items()}}
+        figures |= {
+            "bandwidth": f"{peaks.bandwidth / 1e9:g} GB/s",
+            "latency": human_seconds(peaks.latency),
+        }
+    return {"memory": "no limit", **{key: f"assumed {text}" for key, text in figures.items()}}
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:

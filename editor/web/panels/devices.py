@@ -233,10 +233,14 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     """What tells a device from the others: its levels where the table has several like it."""
     alike = [d for d in devices if d.device == device.device]
     if len(alike) > 1 or device.planned:
-        note = (
-            f"{device.published.note.removeprefix('preset ')} · " if device.published.note else ""
-        )
-        return f"{note}{device.device} {device.unit} · {device.codegen}"
+        published = device.published
+        notes = [
+            published.preset,
+            f"as if {published.assumes}" if published.assumes else "",
+            "unofficial list" if published.unofficial else "",
+        ]
+        note = ", ".join(filter(None, notes))
+        return f"{f'{note} · ' if note else ''}{device.device} {device.unit} · {device.codegen}"
     return device.description
 
 

@@ -1,13 +1,14 @@
-"""The Fallbacks tab: which ops are not on the device that was wanted, why, what that costs, and what to do about it."""
+"""The Fallbacks tab: which ops are off their preferred device, why, what that costs, and what to do about it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 
-from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, seconds_without
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
@@ -16,6 +17,7 @@ from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
 MOST_ROWS = 100
+_MOST_TYPES = 4
 
 
 def fallbacks_panel(document: Document) -> html.Div:
@@ -27,7 +29,7 @@ def fallbacks_panel(document: Document) -> html.Div:
                 [
                     controls.Button("Suggest improvements", id="hints-start"),
                     html.Span(
-                        "Repaints that save time and fit into the memory of the devices.",
+                        "Finds moves that reduce latency and fit into memory.",
                         className="hint",
                     ),
                 ],
@@ -48,31 +50,34 @@ def fallbacks_view(document: Document) -> list[Any]:
         return [*forced, html.P(_none(document), className="hint wide")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
+    lost = "What these ops add to a run; the rows add up to the total"
     head = [
-        html.Th(t)
-        for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved")
-    ]
-    head.append(
-        html.Th(
-            "Time lost",
-            title="What a run takes longer because of these ops, if all others were where they were "
-            "wanted",
+        html.Th(name, title=lost if name == "Time lost" else "")
+        for name in (
+            *("Preferred", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs"),
+            *("Transferred", "Time lost"),
         )
-    )
+    ]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     of_type = Counter(
         document.graph.type_label(op) for op in document.placement.placed_ops.tolist()
     )
     rows = [
-        _row(i, fallback, colours, of_type[fallback.op_type])
+        _row(document, i, fallback, colours, sum(of_type[one] for one in fallback.op_types))
         for i, fallback in enumerate(found[:MOST_ROWS])
     ]
-    more = (
-        [html.P(f"And {pluralize(len(found) - MOST_ROWS, 'more kind')}.", className="hint")]
-        if len(found) > MOST_ROWS
-        else []
-    )
-    reasons = {(f.wanted, f.reason) for f in found}
+    total = sum(f.seconds for f in found)
+    rest, sums = found[MOST_ROWS:], []
+    if rest:
+        sums.append(
+            _sum_row(
+                pluralize(len(rest), "more reason"),
+                sum(len(f.ops) for f in rest),
+                sum(f.seconds for f in rest),
+            )
+        )
+    if len(found) > 1:
+        sums.append(_sum_row("Total", ops, total))
     chosen = sum(chosen_elsewhere(document.placement).values())
     verb = "is" if chosen == 1 else "are"
     by_policy = (
@@ -81,32 +86,30 @@ def fallbacks_view(document: Document) -> list[Any]:
         if chosen
         else ""
     )
-    now, without = (
-        document.placement.price(costs).total,
-        seconds_without(document.placement, costs, found),
-    )
-    gains = " Falling back gains time here." if without >= now else ""
+    now = document.placement.price(costs).total
+    gains = " Falling back gains time here." if total <= 0 else ""
     said = [
-        f", for {pluralize(len(reasons), 'reason')}. With every op on its preferred device a run would take "
-        f"{human_seconds(without)} instead of {human_seconds(now)} ",
+        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device: {human_seconds(now - total)} "
+        f"instead of {human_seconds(now)} ",
         basis_badge(basis),
-        f"{gains} The order of the devices is the order of wishes. Rows share transfers, so they do not add up.{by_policy}",
+        f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.{by_policy}",
     ]
     return [
         *forced,
         html.P(
-            [html.B(f"{pluralize(ops, 'op')} not on the device that was wanted"), *said],
+            [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
             className="hint wide",
         ),
         html.Table(
-            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"
+            [html.Thead(html.Tr(head)), html.Tbody(rows), html.Tfoot(sums)],
+            className="plain",
+            id="fallbacks-table",
         ),
-        *more,
     ]
 
 
 def _forced(document: Document) -> list[Any]:
-    """Ops that are where they were wanted, by force: they hide what falls back."""
+    """Ops that are on their preferred device by force: they hide what falls back."""
     ops = document.placement.forced_ops
     if not ops:
         return []
@@ -128,59 +131,101 @@ def _none(document: Document) -> str:
         return f"There is only one device, {first}. Add another one to place ops on it."
     if not elsewhere:
         return (
-            f"Nothing falls back: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
+            f"No automatic fallbacks: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
             "paint ops."
         )
+    memory = document.placement.settings.policy == "memory"
+    why = f"the {'memory of the devices' if memory else 'policy'}, rules or pins"
     constraints, placed = document.placement.constraints, document.placement.placed_ops
     unable = int((~constraints.able[placed, 0]).sum())
     if unable:
         verb = "is" if elsewhere == 1 else "are"
         return (
-            f"Nothing falls back by itself: {pluralize(elsewhere, 'op')} {verb} elsewhere because of the policy, rules or "
-            f"pins. {first}, the first device, cannot run {unable:,} of them."
+            f"No automatic fallbacks: {pluralize(elsewhere, 'op')} {verb} elsewhere because of {why}. "
+            f"{first}, the first device, cannot run {unable:,} of them."
         )
     return (
-        f"Nothing falls back: every op may run on {first}, the first device. {pluralize(elsewhere, 'op')} "
-        f"{'is' if elsewhere == 1 else 'are'} elsewhere because of the policy, rules or pins."
+        f"No automatic fallbacks: every op may run on {first}, the first device. {pluralize(elsewhere, 'op')} "
+        f"{'is' if elsewhere == 1 else 'are'} elsewhere because of {why}."
     )
 
 
-def _row(number: int, fallback: Fallback, colours: dict[str, str], of_type: int) -> html.Tr:
-    """``of_type``: all ops of the type in the model; a rule is for all of them, also those that did not fall back."""
+def _row(
+    document: Document, number: int, fallback: Fallback, colours: dict[str, str], of_types: int
+) -> html.Tr:
+    """``of_types``: all ops of these types in the model; a rule is for all of them, also those that did not fall back."""
     ops = ",".join(map(str, fallback.ops))
     devices = [html.Span([swatch(colours[name]), f"{name} "]) for name in fallback.devices]
+    why: list[Any] = [with_link(fallback.reason, fallback.source)]
+    if fallback.by_rule:
+        all_of_them = fallback.by_rule == len(fallback.ops)
+        words = "by rule" if all_of_them else f"{fallback.by_rule:,} by rule"
+        title = "A rule of the tab Rules sends them there, whatever the policy"
+        why.append(html.Span([" ", html.Span(words, className="badge", title=title)]))
+    actions = []
+    if fallback.plan_as:
+        device = document.placement.device_number(fallback.wanted)
+        actions.append(
+            _action(
+                f"Plan as {fallback.plan_as}",
+                "assume",
+                f"{device}|{fallback.wanted}|{fallback.plan_as}",
+                f"Plans {fallback.wanted} as if the model had been converted to {fallback.plan_as}; nothing is converted",
+            )
+        )
+    actions += [
+        _action("Select", "select", ops, "Select these ops"),
+        _action(
+            "+ neighbours",
+            "neighbours",
+            ops,
+            "Select these ops and their neighbours, to move them together",
+        ),
+    ]
+    if fallback.by_rule < len(fallback.ops):
+        label = "Rule" if of_types <= len(fallback.ops) else f"Rule for all {of_types:,}"
+        actions.append(
+            _action(
+                label,
+                "rule",
+                f"{','.join(fallback.op_types)}|{fallback.devices[0]}",
+                f"Sends all {of_types:,} {fallback.op_type} to {fallback.devices[0]}, whatever the policy",
+            )
+        )
     return html.Tr(
         [
             html.Td([swatch(colours[fallback.wanted]), fallback.wanted]),
-            html.Td(with_link(fallback.reason, fallback.source), className="reason"),
-            html.Td(html.B(fallback.op_type)),
-            html.Td(str(len(fallback.ops))),
+            html.Td(why, className="reason"),
+            html.Td(html.B(_few(fallback.op_types)), title=fallback.op_type),
+            html.Td(f"{len(fallback.ops):,}"),
             html.Td(str(fallback.layers or "—")),
             html.Td(devices),
             html.Td(str(fallback.subgraphs)),
             html.Td(human_bytes(fallback.bytes)),
             html.Td(fallback.lost),
-            html.Td(
-                [
-                    _action("Select", "select", ops, "Select these ops"),
-                    _action(
-                        "+ neighbours",
-                        "neighbours",
-                        ops,
-                        "Select these ops and their neighbours, to move them together",
-                    ),
-                    _action(
-                        "Rule" if of_type <= len(fallback.ops) else f"Rule for all {of_type:,}",
-                        "rule",
-                        f"{fallback.op_type}|{fallback.devices[0]}",
-                        f"Sends all {of_type:,} {fallback.op_type} to {fallback.devices[0]}, whatever the policy",
-                    ),
-                ],
-                className="buttons",
-            ),
+            html.Td(actions, className="buttons"),
         ],
         **{"data-row": str(number)},
     )
+
+
+def _sum_row(words: str, ops: int, seconds: float) -> html.Tr:
+    sign = "−" if seconds < 0 else ""
+    return html.Tr(
+        [
+            html.Td(words, colSpan=3),
+            html.Td(f"{ops:,}"),
+            html.Td(colSpan=4),
+            html.Td(f"{sign}{human_seconds(abs(seconds))}"),
+            html.Td(),
+        ]
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    shown = ", ".join(names[:_MOST_TYPES])
+    return shown if len(names) <= _MOST_TYPES else f"{shown} + {len(names) - _MOST_TYPES} more"
 
 
 def _action(label: str, what: str, value: str, title: str) -> html.Button:

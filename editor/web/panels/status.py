@@ -7,8 +7,10 @@ from typing import Any
 
 from dash import html
 
+from editor.execution.measure.figures import human_rate
+from editor.kinds import too_close
 from editor.text import human_bytes, human_seconds, pluralize
-from editor.web.panels.parts import basis_badge
+from editor.web.panels.verdict import headline
 from editor.web.view import figures_of, memory_of
 from editor.workspace.document import Document
 
@@ -25,12 +27,12 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
         html.Span(
             [
                 html.B(human_bytes(now["moved"]) + unknown),
-                " moved per run ",
+                " transferred per inference ",
                 _delta(now["moved"] - before["moved"], human_bytes),
             ],
             className="figure",
         ),
-        _predicted(now, before),
+        _headline(document, now, before),
         _figure("pins", now["pins"], now["pins"] - before["pins"]),
     ]
     forced = len(document.placement.forced_ops)
@@ -60,23 +62,28 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     return parts
 
 
-def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
-    if now["predicted"] is None:
+def _headline(
+    document: Document, now: Mapping[str, Any], before: Mapping[str, Any]
+) -> html.Span | None:
+    """The figure of the plan; its change where both are predictions of one kind."""
+    said = headline(document)
+    if not said.figure:
         return None
-    change = now["predicted"] - (before["predicted"] or now["predicted"])
-    seen = human_seconds(now["predicted"]) != human_seconds(now["predicted"] - change)
-    change = change if seen and now["basis"] == before["basis"] else 0
-    return html.Span(
-        [
-            html.B(human_seconds(now["predicted"])),
-            " ",
-            basis_badge(now["basis"]),
-            " ",
-            _delta(change, human_seconds),
-        ],
-        className="figure",
-        **{"data-figure": "predicted"},
-    )
+    parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
+    same = now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None)
+    if said.run is None and same:
+        parts += [_change(now, before), " "]
+    if said.beside:
+        parts.append(html.Span(said.beside, className="beside"))
+    return html.Span(parts, className="figure", **{"data-figure": "predicted"})
+
+
+def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
+    form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
+    new, old = now[key], before[key] or now[key]
+    change = new - old if form(new) != form(old) else 0
+    kind = now["basis"].kind
+    return _delta(change, form, key == "rate", ranked=not too_close(new, old, kind))
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
@@ -88,8 +95,14 @@ def _figure(name: str, value: int, delta: int | None) -> html.Span:
     )
 
 
-def _delta(change: int, form: Any) -> Any:
+def _delta(
+    change: float, form: Any, more_is_better: bool = False, ranked: bool = True
+) -> html.Span | None:
     if not change:
         return None
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
-    return html.Span(text, className="delta worse" if change > 0 else "delta better")
+    if not ranked:
+        title = "Closer than such figures can tell: a profile or a benchmark can"
+        return html.Span(text, className="delta", title=title)
+    better = (change > 0) == more_is_better
+    return html.Span(text, className="delta better" if better else "delta worse")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import dash_ag_grid as dag
+import numpy as np
 from dash import html
 
 from editor.placement.costs import seconds_of_ops
 from editor.placement.fallbacks import seconds_of
+from editor.placement.subgraphs.division import Boundary
 from editor.web.view import plan_costs
 from editor.workspace.document import Document
 
@@ -200,6 +202,12 @@ def transfer_table(document: Document) -> html.Div:
         {"field": "type", "headerName": "Type", "width": 120},
         bytes_column("bytes", "Size"),
         seconds_column("seconds", "Time", headerTooltip=_TIMES),
+        {
+            "field": "time_from",
+            "headerName": "Time from",
+            "width": 190,
+            "tooltipField": "time_from",
+        },
     ]
     return data_table("transfers", transfer_rows(document), columns, getRowId="params.data.tensor")
 
@@ -222,6 +230,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
                 "type": b.type_text,
                 "bytes": b.bytes,
                 "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
+                "time_from": _time_from(document, b) if b.to_devices else "",
                 "source_op": int(graph.tensor_producer[number]),
                 "target_ops": [
                     r
@@ -231,3 +240,15 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _time_from(document: Document, transfer: Boundary) -> str:
+    """What the time of a transfer was worked out from."""
+    placement, costs = document.placement, plan_costs(document)[0]
+    source = placement.device_number(placement.subgraphs[transfer.source].device)
+    targets = [placement.device_number(name) for name in transfer.to_devices]
+    by_size = np.ptp(costs.leave[:, source]) + np.ptp(costs.enter[:, targets], axis=0).sum()
+    if not by_size and costs.wires is None:
+        return "default, any size"
+    profiled = costs.profiled and all(costs.profiled[d] for d in (source, *targets))
+    return "profile" if profiled else "size and link"

@@ -3,64 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dash import html
 
-from editor.errors import WorkspaceError
 from editor.execution.measure.figures import human_rate
 from editor.kinds import Kind
+from editor.placement.chosen_costs import left_out
 from editor.text import human_seconds
 from editor.web.panels.parts import basis_badge, kind_badge
-from editor.web.view import predicted_of
+from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
+_NAMED = {Kind.ESTIMATE: "estimated", Kind.PREDICTION: "predicted"}
+
+
+class Headline(NamedTuple):
+    """The figure of a plan, wherever it stands."""
+
+    figure: str
+    """A time, or a rate where the policy aims at throughput; "" where nothing is known."""
+    badge: html.Span | None
+    """What it is."""
+    run: Run | None
+    """The measurement that it comes from."""
+    beside: str
+    """What was worked out, where the figure was measured; else what it leaves out or assumes."""
+
+
+def headline(document: Document) -> Headline:
+    """A measurement of exactly this plan, else what it is predicted to take."""
+    now, run = figures_of(document), measured_run(document)
+    basis, seconds, rate = now["basis"], now["predicted"], now["rate"]
+    if run is not None:
+        many = run.figures["mode"] == "throughput"
+        predicted = "" if many else human_seconds(seconds) if seconds else ""
+        if many and rate:
+            predicted = human_rate(rate)
+        return Headline(
+            _figure(run.figures),
+            kind_badge(Kind.MEASUREMENT),
+            run,
+            f"{_NAMED[basis.kind]} {predicted}" if predicted and basis else "",
+        )
+    figure = human_rate(rate) if rate else human_seconds(seconds) if seconds is not None else ""
+    without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
+
 
 def verdict(document: Document) -> list[Any]:
-    """A measurement of exactly this plan, else what it is predicted to take."""
-    predicted, basis = predicted_of(document)
-    run = _measured(document)
-    if run is not None:
-        beside = f"{basis.kind} {human_seconds(predicted)}" if predicted and basis else ""
-        return _of_run(run.figures, beside)
-    if predicted is None or basis is None:
-        return [_headline("Not measured", None), _sentence("Benchmark measures it")]
+    """The headline, and how the plan compares with not splitting where that was measured."""
+    now = headline(document)
+    if now.run is not None:
+        return [_headline(now), _of_run(now.run.figures)]
+    if not now.figure:
+        return [
+            _headline(Headline("Not measured", None, None, "")),
+            _sentence("Benchmark measures it"),
+        ]
     words = "not measured: Benchmark compares it with not splitting"
     if any(d.planned and document.placement.op_counts[d.name] for d in document.devices):
-        words = "planned devices: a benchmark here checks outputs, not speed"
-    return [_headline(human_seconds(predicted), basis_badge(basis)), _sentence(words)]
+        words = "a benchmark checks outputs, not speed"
+    said = _sentence(f"{now.beside}; {words}" if now.beside else words)
+    return [_headline(now._replace(beside="")), said]
 
 
-def _measured(document: Document) -> Run | None:
-    try:
-        run = document.last_run()
-    except WorkspaceError:  # the page says so elsewhere
-        return None
-    return None if run is None or run.figures.get("estimated") else run
+def _figure(figures: Mapping[str, Any]) -> str:
+    many = figures["mode"] == "throughput"
+    return human_rate(figures["throughput"]) if many else human_seconds(figures["median"])
 
 
-def _of_run(figures: Mapping[str, Any], beside: str) -> list[Any]:
+def _of_run(figures: Mapping[str, Any]) -> html.P:
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
-    shown = human_rate(figures["throughput"]) if many else human_seconds(figures["median"])
-    parts: list[Any] = []
-    if unsplit and unsplit["figure"]:
-        figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
-        words, other = str(unsplit["words"]), f"({figure} on {unsplit['device']})"
-        if words.endswith(("slower", "faster")):
-            tone = "worse" if words.endswith("slower") else "better"
-            parts = [html.Span(words, className=f"delta {tone}"), f" than not splitting {other}"]
-        else:
-            parts = [f"too close to call beside not splitting {other}"]
-    else:
-        parts = ["no device runs the whole model"]
-    said = html.P(parts, className="sentence", title=f"Beside it: {beside}" if beside else "")
-    return [_headline(shown, kind_badge(Kind.MEASUREMENT)), said]
+    if not unsplit or not unsplit["figure"]:
+        return _sentence("no device runs the whole model")
+    figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
+    words, other = str(unsplit["words"]), f"({figure} on {unsplit['device']})"
+    if words.endswith(("slower", "faster")):
+        tone = "worse" if words.endswith("slower") else "better"
+        return _sentence(
+            html.Span(words, className=f"delta {tone}"), f" than not splitting {other}"
+        )
+    return _sentence(f"too close to call beside not splitting {other}")
 
 
-def _headline(figure: str, badge: html.Span | None) -> html.Div:
-    return html.Div([html.B(figure), " ", badge], className="headline")
+def _headline(now: Headline) -> html.Div:
+    parts: list[Any] = [html.B(now.figure), now.badge]
+    if now.beside:
+        parts.append(html.Span(now.beside, className="beside"))
+    return html.Div(parts, className="headline")
 
 
-def _sentence(words: str) -> html.P:
-    return html.P(words, className="sentence")
+def _sentence(*words: Any) -> html.P:
+    return html.P(list(words), className="sentence")

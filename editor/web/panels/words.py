@@ -7,11 +7,11 @@ WORDS = {
     "Planned device": "A device that is not on this machine. Its ops can be placed and exported; a benchmark runs them on a "
     "stand-in, and its times are estimates.",
     "Preset": "Published limits of a real accelerator: which ops, types and sizes it takes.",
-    "Assumes": "The element type that the device would compute in, where the model is not quantized yet.",
+    "Precision": "The element type that the device is planned in: as exported, or as if the model had been converted.",
     "Policy": "How the automatic mode chooses a device for each op that is not pinned.",
     "Pin": "An op that you placed by hand. The automatic mode solves the rest around it.",
     "Rule": "Places all ops that fit a description: a type, a block, a condition.",
-    "Fallback": "An op that is not on the device that was wanted for it.",
+    "Fallback": "An op that is off its preferred device, the first one in the order, because that cannot run it.",
     "Subgraph": "Ops that run on one device in one piece. The fewer there are, the less starting them costs.",
     "Transfer": "A tensor that goes from one device to another.",
     "Costs": "What times are worked out from: a profile of this model, or the shapes of its tensors.",
@@ -29,6 +29,6 @@ FIELDS = {
     "Policy": WORDS["Policy"],
     "Codegen": WORDS["Codegen"],
     "Preset": WORDS["Preset"],
-    "Assumes": WORDS["Assumes"],
+    "Precision": WORDS["Precision"],
 }
 """Label of a field -> what it is for."""
