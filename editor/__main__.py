@@ -240,6 +240,19 @@ def _add_measure_commands(commands: Any) -> None:
     bench.add_argument(
         "--calibrate", action="store_true", help="correct the profiles of the devices by this run"
     )
+    bench.add_argument(
+        "--generate",
+        metavar="prompt=N,new=M",
+        help="measure tokens: a prompt, then one token at a time with the state on its devices; --requests are sequences "
+        "in flight",
+    )
+    bench.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="OUTPUT=INPUT",
+        help="an output that is an input of the next step, such as present.0.key=past.0.key, where names do not say it",
+    )
     _add_measure_options(bench, seconds=2.0, modes=True)
 
     profile = _add(

@@ -11,7 +11,7 @@ from typing import Any
 
 from editor.errors import EditorError
 
-MOST_REQUESTS, MOST_THREADS = 256, 4096
+MOST_REQUESTS, MOST_THREADS, MOST_TOKENS = 256, 4096, 1 << 20
 _LONGEST = 60
 
 KEEP_FUNCTIONS = "keep_functions"

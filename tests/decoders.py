@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-LAYERS, VOCABULARY, HIDDEN, HEADS, KV_HEADS = 2, 300, 32, 4, 2
+LAYERS, VOCABULARY, HIDDEN, HEADS, KV_HEADS = 2, 300, 64, 4, 2
 SIZE = HIDDEN // HEADS
 
 
@@ -142,7 +142,11 @@ def fused_decoder(folder: Path, seed: int = 0) -> Path:
     cosines, sines = (net.value(f(angles).astype(np.float32)) for f in (np.cos, np.sin))
     for layer in range(LAYERS):
         normed = net.op(
-            "SimplifiedLayerNormalization", x, net.weight(f"layers.{layer}.norm", HIDDEN), axis=-1
+            "SimplifiedLayerNormalization",
+            x,
+            net.weight(f"layers.{layer}.norm", HIDDEN),
+            axis=-1,
+            epsilon=1e-5,
         )
         query, key, value = (
             net.op("MatMul", normed, net.weight(f"layers.{layer}.{what}", HIDDEN, heads * SIZE))

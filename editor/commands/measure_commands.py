@@ -11,11 +11,14 @@ from typing import Any
 from tqdm import tqdm
 
 import editor
+from editor.errors import ExecutionError
 from editor.execution.adapter_kit import check_runtime
 from editor.execution.jobs import job_service, tasks
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.execution.measure.prediction import check_correctable, correct_profiles
+from editor.execution.measure.tokens import TokenBenchmark, parse_lengths
 from editor.files import json_text, write_atomic
+from editor.graph.states import parse_states
 from editor.limits import size_in_bytes
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
@@ -33,6 +36,10 @@ _IN_FLIGHT = 4
 def bench(options: argparse.Namespace) -> int:
     """Benchmarks plans; plans of one model are interleaved."""
     plans = {str(path): editor.load_plan(path) for path in options.plans}
+    if options.generate:
+        return _generate(options, plans)
+    if options.state:
+        raise ExecutionError("--state is for generation: add --generate prompt=512,new=64")
     by_model: dict[object, dict[str, Plan]] = {}
     for name, plan in plans.items():
         key = (plan.graph.sha256, tuple(sorted(plan.graph.define.items())))
@@ -71,6 +78,31 @@ def bench(options: argparse.Namespace) -> int:
         write_atomic(options.json, json_text([r.to_dict() for r in results]))
     if options.calibrate:
         _calibrate(plans, results)
+    return 0
+
+
+def _generate(options: argparse.Namespace, plans: Mapping[str, Plan]) -> int:
+    """Measures plans as they generate tokens."""
+    prompt, new = parse_lengths(options.generate)
+    state, results = parse_states(options.state), []
+    inputs = str(options.inputs.absolute()) if options.inputs else None
+    for name, plan in plans.items():
+        result: TokenBenchmark = _run_job(
+            options,
+            tasks.generate,
+            plan.recipe(),
+            name,
+            prompt,
+            new,
+            state,
+            options.threads,
+            options.requests or 1,
+            inputs,
+        )
+        print(result.text())
+        results.append(result)
+    if options.json:
+        write_atomic(options.json, json_text([result.to_dict() for result in results]))
     return 0
 
 

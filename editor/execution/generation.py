@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from editor.arguments import MOST_TOKENS
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan, Step, convert, memory_space, owned
@@ -25,7 +26,6 @@ _IDS = ("input_ids", "decoder_input_ids", "tokens", "ids")
 _MASKS = ("attention_mask",)
 _POSITIONS = ("position_ids", "cache_position")
 _LOGITS = ("logits", "lm_logits", "output")
-MOST_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,11 @@ class Generator:
         self, graph: Graph, steps: Sequence[Step], states: Sequence[State], inputs: _Inputs
     ) -> None:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
+        self._steps = list(steps)
         # What a run returns may be the memory that the next run of the same executable writes to.
         self._turns = [_plan(graph, steps), _plan(graph, [_cloned(step) for step in steps])]
         self._homes = _homes(steps)
+        self._clones: list[Generator] = []
 
     @classmethod
     def of(
@@ -104,6 +106,23 @@ class Generator:
         states, inputs = _described(graph, state)
         (whole,) = open_submodels(graph, [list(range(len(graph)))])
         return cls(graph, [_step(0, whole, device, threads)], states, inputs)
+
+    @property
+    def logits(self) -> str:
+        """The output that tokens are chosen from."""
+        return self._inputs.logits
+
+    @property
+    def ids(self) -> str:
+        """The input that takes tokens."""
+        return self._inputs.ids
+
+    def clones(self, count: int) -> list[Generator]:
+        """Others that share code and weights, for as many threads; they are made once."""
+        while len(self._clones) < count:
+            steps = [_cloned(step) for step in self._steps]
+            self._clones.append(Generator(self.graph, steps, self.states, self._inputs))
+        return self._clones[:count]
 
     def generate(
         self,
@@ -172,6 +191,28 @@ class Generator:
         if made is None or read is None or memory_space(made) == memory_space(read):
             return value
         return convert(value, read)
+
+
+def split_inputs(
+    runner: Generator, tokens: Sequence[int] | Mapping[str, Value]
+) -> tuple[list[int], dict[str, Value]]:
+    """The prompt, and the values of other inputs.
+
+    Raises:
+        ExecutionError: there are no tokens, or they are not whole numbers.
+    """
+    given = dict(tokens) if isinstance(tokens, Mapping) else {runner.ids: tokens}
+    ids = given.pop(runner.ids, None)
+    try:
+        array = np.asarray(ids)
+        if ids is None or array.dtype.kind not in "iu" or not array.size:
+            raise ValueError
+    except ValueError:
+        raise ExecutionError(
+            f"the prompt must be whole numbers, for the input {runner.ids!r}"
+        ) from None
+    row = array if array.ndim < 2 else array.reshape(-1, array.shape[-1])[0]
+    return row.reshape(-1).tolist(), given
 
 
 class _Inputs:

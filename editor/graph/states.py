@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from editor.errors import EditorError, ModelError
 from editor.files import parse_json, read_text
@@ -168,10 +168,3 @@ def _growing_axis(graph: Graph, output: str, name: str) -> int:
     second = graph.tensor_shapes[graph.tensor_index[name]] or ()
     different = [axis for axis, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     return different[0] if different else -1
-
-
-def as_documents(states: tuple[State, ...]) -> list[dict[str, Any]]:
-    """As ``plan.json`` has them."""
-    return [
-        {"output": s.output, "input": s.input, "axis": s.axis, "source": s.source} for s in states
-    ]

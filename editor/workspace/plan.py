@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from editor.arguments import (
     MOST_REQUESTS,
     MOST_THREADS,
+    MOST_TOKENS,
     as_count,
     as_mapping,
     as_path,
@@ -56,6 +57,7 @@ from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.compiled_plan import CompiledPlan
+    from editor.execution.generation import Generation, Generator
     from editor.execution.measure.figures import BenchmarkResult
     from editor.imports.device_figures import ProfileReport
     from editor.placement.kept import Recipe
@@ -91,6 +93,8 @@ class Plan:
         self._compiled_plan: CompiledPlan | None = None
         self._compiling = Lock()
         self._successor: Plan | None = None
+        self._generator: tuple[Any, Generator] | None = None
+        """What it was compiled for, and the plan with open sizes"""
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
@@ -366,6 +370,41 @@ class Plan:
         raise ExecutionError(
             f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
         )
+
+    def generate(
+        self,
+        tokens: Sequence[int] | Mapping[str, Value],
+        new: int,
+        *,
+        inputs: Mapping[str, Value] | None = None,
+        state: Mapping[str, str] | None = None,
+        threads: int = 0,
+    ) -> Generation:
+        """Runs the model as a language model: the prompt, then the most likely token, one after the other.
+
+        What a step leaves to the next one stays on the devices that made it. Sizes are open: those of the plan do not matter.
+
+        Args:
+            tokens: ids of the prompt; or values by the names of inputs, those of the tokens among them.
+            new: tokens to generate.
+            inputs: values of inputs that are neither tokens, masks, positions nor states.
+            state: output -> input of the next step, beside those that names and ``genai_config.json`` beside the model say.
+            threads: per subgraph; 0 leaves the choice to the runtime.
+
+        Raises:
+            ExecutionError: the model keeps no state, an input has no value, or a runtime failed.
+            ModelError: a pair of ``state`` is not one.
+        """
+        from editor.execution.generation import Generator, split_inputs
+
+        new = as_count(new, "new tokens", 1, MOST_TOKENS)
+        key = (tuple(sorted((state or {}).items())), as_count(threads, "threads", 0, MOST_THREADS))
+        with self._compiling:
+            if self._generator is None or self._generator[0] != key:
+                self._generator = key, Generator.of(self.placement, state, threads)
+            runner = self._generator[1]
+            prompt, given = split_inputs(runner, tokens)
+            return runner.generate(prompt, new, {**given, **(inputs or {})})
 
     def export(
         self, form: ExportForm, out_dir: str | Path, **options: str | os.PathLike[str]

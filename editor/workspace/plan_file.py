@@ -15,6 +15,7 @@ from editor.files import file_state, parse_json, read_text
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import MODEL_SUFFIXES
+from editor.graph.states import states_of
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import parse_rules
 
@@ -54,6 +55,8 @@ def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
             for s in placement.subgraphs
         ],
     }
+    if states := states_of(graph):
+        document["state"] = [asdict(state) for state in states]
     if settings.forced:
         document["forced"] = sorted(settings.forced & settings.pins.keys())
     return document

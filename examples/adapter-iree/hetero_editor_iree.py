@@ -151,11 +151,21 @@ def _refuse_unknown_types(model: ModelProto) -> None:
             raise NotImplementedError(f"{value.name} is not a tensor of numbers")
 
 
+def _rank(model: ModelProto, name: str) -> int:
+    """Number of dimensions of a tensor; -1 where the model does not declare it."""
+    values = (*model.graph.input, *model.graph.value_info)
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in values}
+    ranks |= {t.name: len(t.dims) for t in model.graph.initializer}
+    return ranks.get(name, -1)
+
+
 def _refuse_wrong_ops(model: ModelProto) -> None:
     """Raises for what IREE computes otherwise than ONNX says, and the editor's trials do not always show."""
     for node in model.graph.node:
         if node.op_type in _WRONG:
             raise NotImplementedError(f"{node.op_type} {_WRONG[node.op_type]}")
+        if node.op_type == "QLinearMatMul" and _rank(model, node.input[0]) != 2:
+            raise NotImplementedError("QLinearMatMul of more than two dimensions has other results")
         settings = {a.name: a.s for a in node.attribute if a.name.startswith("coordinate")}
         by_scales = len(node.input) > 2 and node.input[2]
         if node.op_type == "Resize" and by_scales and b"align_corners" in settings.values():

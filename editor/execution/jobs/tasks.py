@@ -21,6 +21,7 @@ from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
 from editor.execution.measure.profile import profile_all
+from editor.execution.measure.tokens import TokenBenchmark, measure_tokens
 from editor.execution.measure.tune import Tuned
 from editor.execution.measure.tune import tune as find_fastest
 from editor.execution.measure.turns import KeptPlans
@@ -173,6 +174,35 @@ def benchmark(
             [_with_memory(channel, r, recipes[r.plan], threads) for r in results]
             if memory
             else results
+        )
+
+
+def generate(
+    channel: Channel,
+    recipe: Recipe,
+    name: str,
+    prompt: int,
+    new: int,
+    state: Mapping[str, str],
+    threads: int = 0,
+    sequences: int = 1,
+    inputs: str | None = None,
+) -> TokenBenchmark:
+    """Measures a plan as it generates; see ``measure_tokens``."""
+    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    given = read_inputs(graph, Path(inputs), some=True) if inputs else None
+    with _alone(channel):
+        return measure_tokens(
+            name,
+            recipe.placement(graph),
+            prompt,
+            new,
+            state,
+            threads,
+            sequences,
+            given,
+            channel.emit,
+            channel.stopped,
         )
 
 

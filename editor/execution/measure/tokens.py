@@ -1,0 +1,330 @@
+"""Measures a plan as it generates, in turns with the unsplit model, and compares both token by token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Thread
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.errors import EditorError, ExecutionError
+from editor.execution.generation import Generation, Generator
+from editor.execution.measure.figures import Spread
+from editor.graph.graph import Graph
+from editor.graph.states import State
+from editor.placement.placement import Placement
+from editor.runtimes.base import Value
+from editor.runtimes.registry import capability, stand_in
+from editor.text import human_seconds, pluralize
+
+_ROUNDS = 3
+"""Sequences of each plan that are measured, in turns."""
+_WARM = 4
+"""Tokens before the first one."""
+_PARTS = 4
+"""Of a sequence, to show how the time of a token grows with the context."""
+_TOLERANCE = 2e-3
+"""Of logits, relative to the largest of them."""
+Emit = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class TokenFigures:
+    """What tokens take on a plan, or on a device that runs the whole model."""
+
+    name: str
+    first_token: Spread
+    """seconds of the prompt, until the first token"""
+    token: Spread
+    """seconds of each further token"""
+    tokens_per_second: float
+    """Of one sequence, after its first token; with several in flight, of all of them together"""
+    by_context: tuple[tuple[int, float], ...]
+    """(tokens seen before, median seconds of a token) for parts of the sequence"""
+
+    def text(self) -> str:
+        """One line."""
+        spread = self.token
+        return (
+            f"{self.name}: first token {human_seconds(self.first_token.median)}, then {human_seconds(spread.median)} a token "
+            f"(95 %: {human_seconds(spread.low)} to {human_seconds(spread.high)}), {self.tokens_per_second:.1f} tokens/s"
+        )
+
+
+@dataclass(frozen=True)
+class TokenBenchmark:
+    """A plan that generates, beside the unsplit model."""
+
+    plan: str
+    prompt: int
+    new: int
+    sequences: int
+    figures: TokenFigures
+    unsplit: tuple[TokenFigures, ...]
+    problems: Mapping[str, str]
+    """Device -> why it does not run the whole model"""
+    difference: float | None
+    """Largest difference of logits to the unsplit model, relative to the largest one; None where there is nothing to compare"""
+    reference: str
+    """The device of that model"""
+    simulated: bool
+    """Whether planned devices were simulated on the CPU, so that the figures say nothing about their speed"""
+    states: tuple[State, ...]
+
+    @property
+    def within_tolerance(self) -> bool:
+        """Whether the logits are those of the unsplit model."""
+        return self.difference is not None and self.difference <= _TOLERANCE
+
+    def text(self) -> str:
+        """A few lines for a terminal."""
+        sequences = f", {self.sequences} sequences in flight" if self.sequences > 1 else ""
+        lines = [
+            f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} (measured); "
+            f"{pluralize(len(self.states), 'state')} kept on the devices",
+            self.figures.text(),
+        ]
+        if self.simulated:
+            lines.append(
+                "Planned devices were simulated on the CPU: this says nothing about their speed"
+            )
+        for figures in self.unsplit:
+            ratio = self.figures.token.median / figures.token.median
+            lines.append(f"{figures.text()}; this plan takes {ratio:.2f} times as long a token")
+        lines += [
+            f"{device} does not run the whole model: {why}" for device, why in self.problems.items()
+        ]
+        if self.difference is None:
+            lines.append("Not compared: no device runs the whole model")
+        else:
+            verdict = "within tolerance" if self.within_tolerance else "OUTSIDE the tolerance"
+            lines.append(
+                f"Largest difference of logits to the unsplit model on {self.reference}, over all tokens: "
+                f"{self.difference:.2g} relative ({verdict})"
+            )
+        lines += [
+            f"  after {context} tokens: {human_seconds(seconds)} a token"
+            for context, seconds in self.figures.by_context
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+
+        def of(figures: TokenFigures) -> dict[str, Any]:
+            return {
+                "name": figures.name,
+                "first_token": figures.first_token.median,
+                "token": {
+                    "median": figures.token.median,
+                    "low": figures.token.low,
+                    "high": figures.token.high,
+                    "count": figures.token.count,
+                },
+                "tokens_per_second": figures.tokens_per_second,
+                "by_context": [list(pair) for pair in figures.by_context],
+            }
+
+        return {
+            "format": "hetero-editor/tokens",
+            "version": 1,
+            "plan": self.plan,
+            "prompt": self.prompt,
+            "new": self.new,
+            "sequences": self.sequences,
+            "kind": "simulated" if self.simulated else "measured",
+            "figures": of(self.figures),
+            "unsplit": [of(each) for each in self.unsplit],
+            "problems": dict(self.problems),
+            "difference": self.difference,
+            "within_tolerance": self.within_tolerance,
+            "reference": self.reference,
+            "states": [[s.output, s.input] for s in self.states],
+        }
+
+
+def parse_lengths(text: str) -> tuple[int, int]:
+    """Prompt and new tokens of ``prompt=512,new=64``.
+
+    Raises:
+        ExecutionError: the text has another form, or a number below 1.
+    """
+    found = dict(re.findall(r"(prompt|new)\s*=\s*(\d{1,7})(?:,|$)", text.replace(" ", "")))
+    if set(found) != {"prompt", "new"} or min(map(int, found.values())) < 1:
+        raise ExecutionError(f"--generate {text}: write prompt=512,new=64")
+    return int(found["prompt"]), int(found["new"])
+
+
+def measure_tokens(
+    name: str,
+    placement: Placement,
+    prompt: int,
+    new: int,
+    state: Mapping[str, str] | None = None,
+    threads: int = 0,
+    sequences: int = 1,
+    given: Mapping[str, Value] | None = None,
+    emit: Emit = lambda _: None,
+    should_stop: Callable[[], bool] = bool,
+) -> TokenBenchmark:
+    """Generates with a plan and with the unsplit model on each real device that runs it, in turns.
+
+    Args:
+        name: of the plan.
+        placement: the plan.
+        prompt: tokens of the prompt, which are random.
+        new: tokens to generate.
+        state: output -> input, beside what is known.
+        threads: per subgraph; 0 leaves the choice to the runtime.
+        sequences: in flight at the same time.
+        given: values of inputs that are neither tokens nor states.
+        emit: takes messages of progress.
+        should_stop: asked before each token.
+
+    Raises:
+        ExecutionError: the model does not generate, or a runtime failed.
+    """
+
+    def phase(text: str) -> None:
+        emit({"kind": "phase", "text": text, "done": 0, "total": 0})
+
+    graph = placement.graph
+    phase("compiling with open sizes")
+    plan = Generator.of(placement, state, threads)
+    wholes, problems = _wholes(placement, state, threads, phase)
+    ids = np.random.default_rng(0).integers(0, vocabulary(graph, plan.logits), prompt).tolist()
+    runners = {name: plan, **wholes}
+    kept: dict[str, list[Generation]] = {each: [] for each in runners}
+    rates: dict[str, list[float]] = {each: [] for each in runners}
+    follow: Sequence[int] = ()
+    for runner in runners.values():
+        runner.generate(ids, min(new, _WARM), given, (), should_stop)
+    for number in range(_ROUNDS):
+        for each in [*wholes, name]:  # the plan takes the tokens of the unsplit model
+            phase(f"generating on {each}, {number + 1} of {_ROUNDS}")
+            start = perf_counter()
+            found = _sequences(runners[each], sequences, ids, new, given, follow, should_stop)
+            rates[each].append(sum(len(g.tokens) for g in found) / (perf_counter() - start))
+            kept[each] += found
+            follow = follow or found[0].tokens
+            if should_stop():
+                raise ExecutionError("cancelled")
+    reference = next(iter(wholes), "")
+    difference = _difference(kept[reference][0], kept[name][0]) if reference else None
+
+    def figures(each: str) -> TokenFigures:
+        rate = float(np.median(rates[each])) if sequences > 1 else None
+        return _figures(each, kept[each], rate)
+
+    return TokenBenchmark(
+        name,
+        prompt,
+        new,
+        sequences,
+        figures(name),
+        tuple(figures(each) for each in wholes),
+        problems,
+        difference,
+        reference.removeprefix(_UNSPLIT),
+        any(d.planned for d in placement.used_devices),
+        plan.states,
+    )
+
+
+_UNSPLIT = "unsplit on "
+
+
+def _wholes(
+    placement: Placement,
+    state: Mapping[str, str] | None,
+    threads: int,
+    phase: Callable[[str], None],
+) -> tuple[dict[str, Generator], dict[str, str]]:
+    """The unsplit model on each real device that runs it, and why the others do not."""
+    graph, found, problems = placement.graph, {}, {}
+    real: list[Device] = [d for d in placement.devices if not d.planned]
+    for device in real or [stand_in(graph.format)]:
+        phase(f"compiling the unsplit model on {device.name}")
+        answer = capability(graph, device)
+        refused = [
+            op for op in np.flatnonzero(~answer.mask).tolist() if not graph.op_is_constant[op]
+        ]
+        if refused:
+            problems[device.name] = (
+                f"{graph.display_name(refused[0])}: {answer.reasons[refused[0]]}"
+            )
+            continue
+        try:
+            found[f"{_UNSPLIT}{device.name}"] = Generator.unsplit(graph, device, state, threads)
+        except EditorError as error:
+            problems[device.name] = str(error)
+    return found, problems
+
+
+def vocabulary(graph: Graph, logits: str) -> int:
+    """Number of tokens that the logits are about."""
+    shape = graph.tensor_shapes[graph.tensor_index[logits]] or ()
+    return shape[-1] if shape and isinstance(shape[-1], int) and shape[-1] > 0 else 100
+
+
+def _sequences(
+    runner: Generator,
+    count: int,
+    ids: Sequence[int],
+    new: int,
+    given: Mapping[str, Value] | None,
+    follow: Sequence[int],
+    should_stop: Callable[[], bool],
+) -> list[Generation]:
+    """Several sequences at the same time."""
+    if count == 1:
+        return [runner.generate(ids, new, given, follow, should_stop)]
+    results: list[Generation | Exception] = []
+
+    def work(own: Generator) -> None:
+        try:
+            results.append(own.generate(ids, new, given, follow, should_stop))
+        except Exception as error:  # noqa: BLE001  # raised again below
+            results.append(error)
+
+    threads = [Thread(target=work, args=(own,)) for own in runner.clones(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return [result for result in results if isinstance(result, Generation)]
+
+
+def _figures(name: str, found: Sequence[Generation], rate: float | None) -> TokenFigures:
+    times = [seconds for each in found for seconds in each.seconds]
+    first = Spread.of([each.first_token for each in found])
+    token = Spread.of(times or [each.first_token for each in found])
+    shown = found[0]
+    size = max(len(shown.seconds) // _PARTS, 1)
+    parts = tuple(
+        (
+            shown.prompt + start,
+            float(np.median([t for each in found for t in each.seconds[start : start + size]])),
+        )
+        for start in range(0, size * _PARTS, size)
+        if start < len(shown.seconds)
+    )
+    own = sum(len(g.seconds) for g in found) / sum(times) if times else 0.0
+    return TokenFigures(name, first, token, own if rate is None else rate, parts)
+
+
+def _difference(expected: Generation, actual: Generation) -> float:
+    """Largest difference of logits, relative to the largest logit."""
+    pairs = zip(expected.logits, actual.logits, strict=False)
+    return max(
+        (float(np.abs(a - b).max()) / max(float(np.abs(a).max()), 1e-9) for a, b in pairs),
+        default=0.0,
+    )

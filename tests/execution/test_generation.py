@@ -1,0 +1,238 @@
+"""Models with a cache generate over any cut as they do unsplit, and as the whole sequence at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import run
+from decoders import HEADS, VOCABULARY, fused_decoder, plain_decoder
+from onnx import TensorProto, helper
+
+import editor
+from editor.execution.generation import Generator
+from editor.execution.measure.tokens import measure_tokens, parse_lengths
+from editor.graph.states import states_of
+
+THREE = [
+    {"name": "A", "backendName": "CPU"},
+    {"name": "B", "backendName": "CPU"},
+    {"name": "V", "backendName": "OpenVINO.CPU"},
+]
+PROMPT, NEW = list(range(1, 14)), 12
+
+
+def make(kind: str, folder: Path) -> Path:
+    return plain_decoder(folder / "plain.onnx") if kind == "plain" else fused_decoder(folder)
+
+
+def at_once(path: Path, tokens: list[int]) -> Any:
+    """[token] logits of the whole sequence in one run of ONNX Runtime."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds: dict[str, Any] = {
+        "input_ids": np.array([tokens]),
+        "attention_mask": np.ones((1, len(tokens)), np.int64),
+    }
+    feeds |= {
+        value.name: np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+        for value in session.get_inputs()
+        if value.name.startswith("past")
+    }
+    return session.run(["logits"], feeds)[0][0]
+
+
+@pytest.mark.parametrize("kind", ["plain", "fused"])
+@pytest.mark.parametrize("other", ["B", "V"])
+def test_every_cut_generates_what_the_whole_model_computes(
+    kind: str, other: str, tmp_path: Path
+) -> None:
+    path = make(kind, tmp_path)
+    plan = editor.partition(path, THREE)
+    graph = plan.graph
+    whole = Generator.unsplit(graph, plan.devices[0]).generate(PROMPT, NEW)
+    expected = at_once(path, [*PROMPT, *whole.tokens[:-1]])[len(PROMPT) - 1 :]
+    assert np.allclose(np.array(whole.logits), expected, atol=1e-4)
+    assert whole.tokens == tuple(expected.argmax(axis=-1).tolist())
+    able = plan.placement.constraints.able[:, [d.name for d in plan.devices].index(other)]
+    keys = [k for op, k in enumerate(graph.op_keys) if not graph.op_is_constant[op] and able[op]]
+    for start in range(1, len(keys), 3):
+        split = plan.repin(dict.fromkeys(keys[start : start + 9], other))
+        assert len(split.subgraphs) > 1
+        found = Generator.of(split.placement).generate(PROMPT, NEW, follow=whole.tokens)
+        assert np.allclose(np.array(found.logits), expected, atol=1e-3), keys[start]
+
+
+def test_the_state_is_known_by_names_by_the_config_and_by_hand(tmp_path: Path) -> None:
+    plain = editor.partition(plain_decoder(tmp_path / "plain.onnx"), "HETERO:CPU").graph
+    states = states_of(plain)
+    assert [(s.output, s.input) for s in states[:2]] == [
+        ("present.0.key", "past_key_values.0.key"),
+        ("present.0.value", "past_key_values.0.value"),
+    ]
+    assert {(s.axis, s.source) for s in states} == {(2, "names")}
+    given = states_of(plain, {"present.1.key": "past_key_values.0.key"})
+    assert (given[0].output, given[0].source) == ("present.1.key", "given")
+    with pytest.raises(editor.ModelError, match="no output 'nothing'"):
+        states_of(plain, {"nothing": "past_key_values.0.key"})
+    with pytest.raises(editor.ModelError, match="they cannot be one state"):
+        states_of(plain, {"logits": "past_key_values.0.key"})
+    fused = editor.partition(fused_decoder(tmp_path), "HETERO:CPU").graph
+    assert {s.source for s in states_of(fused)} == {"genai_config.json"}
+    config = json.loads((tmp_path / "genai_config.json").read_text())
+    config["model"]["decoder"]["outputs"]["present_key_names"] = "gone.%d.key"
+    (tmp_path / "genai_config.json").write_text(json.dumps(config))
+    with pytest.raises(editor.ModelError, match=r"no output 'gone\.0\.key'"):
+        states_of(fused)
+
+
+def test_a_plan_generates_and_its_file_names_the_state(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), THREE)
+    found = plan.generate(PROMPT, 5)
+    assert (len(found.tokens), found.prompt, len(found.seconds)) == (5, len(PROMPT), 4)
+    assert found.first_token > 0
+    assert found.tokens_per_second > 0
+    again = plan.generate({"input_ids": np.array([PROMPT])}, 5)
+    assert again.tokens == found.tokens
+    assert all(np.array_equal(a, b) for a, b in zip(found.logits, again.logits, strict=True))
+    plan.save(tmp_path / "plan.json")
+    stored = json.loads((tmp_path / "plan.json").read_text())
+    assert stored["state"][0] == {
+        "output": "present.0.key",
+        "input": "past_key_values.0.key",
+        "axis": 2,
+        "source": "names",
+    }
+    with pytest.raises(editor.ExecutionError, match="whole numbers"):
+        plan.generate([0.5], 2)
+    with pytest.raises(editor.EditorError, match="new tokens"):
+        plan.generate(PROMPT, 0)
+
+
+def test_a_state_of_fixed_size_begins_as_zeros(tmp_path: Path) -> None:
+    """A running sum of embeddings, as a recurrent network has it; the model takes one token in each step."""
+    info = helper.make_tensor_value_info
+    table = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["x"]),
+        helper.make_node("ReduceSum", ["x", "axes"], ["now"], keepdims=0),
+        helper.make_node("Add", ["past_state", "now"], ["present_state"]),
+        helper.make_node("MatMul", ["present_state", "turned"], ["logits"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "rnn",
+        [
+            info("input_ids", TensorProto.INT64, [1, 1]),
+            info("past_state", TensorProto.FLOAT, [1, 4]),
+        ],
+        [
+            info("logits", TensorProto.FLOAT, [1, 9]),
+            info("present_state", TensorProto.FLOAT, [1, 4]),
+        ],
+        [
+            onnx.numpy_helper.from_array(table, "table"),
+            onnx.numpy_helper.from_array(np.ascontiguousarray(table.T), "turned"),
+            onnx.numpy_helper.from_array(np.array([1]), "axes"),
+        ],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "rnn.onnx",
+    )
+    plan = editor.partition(tmp_path / "rnn.onnx", THREE, pins={"logits": "V"})
+    found = plan.generate([3, 5, 8], 4)
+    total = table[[3, 5, 8]].sum(axis=0)
+    for token, logits in zip(found.tokens, found.logits, strict=True):
+        assert np.allclose(logits, table @ total, atol=1e-5)
+        assert token == int(np.argmax(logits))
+        total = total + table[token]
+
+
+def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), THREE)
+    plan = plan.repin({"present.1.key": "B", "present.1.value": "B", "logits": "V"})
+    result = measure_tokens("plan", plan.placement, 16, 9)
+    assert result.within_tolerance
+    assert {each.name for each in result.unsplit} == {
+        "unsplit on A",
+        "unsplit on B",
+        "unsplit on V",
+    }
+    assert result.figures.token.count == 3 * 8
+    assert [context for context, _ in result.figures.by_context] == [16, 18, 20, 22]
+    assert not result.simulated
+    several = measure_tokens("plan", plan.placement, 4, 3, sequences=3)
+    assert several.figures.token.count == 3 * 3 * 2
+    assert several.within_tolerance
+    document = result.to_dict()
+    assert json.loads(json.dumps(document))["figures"]["tokens_per_second"] > 0
+
+
+def test_planned_devices_are_simulated_and_the_benchmark_says_so(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), "HETERO:NPU,CPU")
+    result = measure_tokens("plan", plan.placement, 4, 3)
+    assert result.simulated
+    assert "says nothing about their speed" in result.text()
+
+
+def test_the_command_line_measures_tokens(tmp_path: Path) -> None:
+    fused_decoder(tmp_path)
+    done = run("partition", "model.onnx", "--devices", "HETERO:CPU", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run(
+        *("bench", "out/plan.json", "--generate", "prompt=8,new=6", "--json", "tokens.json"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4 states kept on the devices" in done.stdout
+    assert "within tolerance" in done.stdout
+    (stored,) = json.loads((tmp_path / "tokens.json").read_text())
+    assert (stored["prompt"], stored["new"], stored["kind"]) == (8, 6, "measured")
+    done = run("bench", "out/plan.json", "--generate", "64", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "write prompt=512,new=64" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "prompt=5", "prompt=0,new=1", "new=x,prompt=2"])
+def test_lengths_have_one_form(text: str) -> None:
+    with pytest.raises(editor.ExecutionError, match="prompt=512"):
+        parse_lengths(text)
+
+
+def test_what_cannot_generate_says_why(tmp_path: Path) -> None:
+    from conftest import EXAMPLES
+
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:CPU")
+    with pytest.raises(editor.ExecutionError, match="--state"):
+        plan.generate([1], 1)
+    path = plain_decoder(tmp_path / "plain.onnx")
+    model = onnx.load(path)
+    model.graph.input.append(helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, HEADS]))
+    model.graph.node.append(helper.make_node("Identity", ["image"], ["copy"]))
+    model.graph.output.append(helper.make_tensor_value_info("copy", TensorProto.FLOAT, [1, HEADS]))
+    onnx.save(model, path)
+    plan = editor.partition(path, "HETERO:CPU")
+    with pytest.raises(editor.ExecutionError, match="'image' is neither a token"):
+        plan.generate([1], 1)
+    found = plan.generate([1], 2, inputs={"image": np.ones((1, HEADS), np.float32)})
+    assert all(0 <= token < VOCABULARY for token in found.tokens)
+
+
+def test_a_sequence_ends_where_it_is_stopped(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), "HETERO:CPU")
+    runner = Generator.of(plan.placement)
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    cut: Callable[[], bool] = stop
+    assert len(runner.generate(PROMPT, 50, should_stop=cut).tokens) == 3
