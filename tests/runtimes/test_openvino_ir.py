@@ -341,6 +341,15 @@ def test_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
             editor.load_model(tmp_path / name)
 
 
+def test_modules_of_pytorch_are_in_the_names_of_layers(tmp_path: Path) -> None:
+    model = chain()
+    for op in model.get_ops():
+        if op.get_friendly_name() in ("relu", "product"):
+            op.set_friendly_name(f"__module.layers.{len(op.get_friendly_name())}/aten::x/Op")
+    graph = editor.load_model(save(model, tmp_path / "net.xml"))
+    assert graph.op_modules == ("layers.4", "layers.7", "")
+
+
 def test_an_ir_is_told_by_its_content() -> None:
     assert is_ir(b'\xef\xbb\xbf<?xml version="1.0"?>\n<net name="a" version="11">')
     assert not is_ir(b'<?xml version="1.0"?><svg/>')

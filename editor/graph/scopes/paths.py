@@ -12,6 +12,8 @@ from onnx import NodeProto
 from editor.graph.graph import Graph, TensorKind
 
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
+_OF_OPENVINO = "__module."
+"""How OpenVINO calls the layers of a PyTorch model: ``__module.model.layers.0.mlp/aten::linear/MatMul``"""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _LONGEST = 1 << 14
 """Characters; real modules are not nested so deep, and a hostile file may claim it on every op."""
@@ -19,6 +21,8 @@ _LONGEST = 1 << 14
 
 def module_of(node: NodeProto) -> str:
     """Path of the innermost module, with dots; "" where it is unknown or the whole model."""
+    if node.name.startswith(_OF_OPENVINO):
+        return node.name.removeprefix(_OF_OPENVINO).partition("/")[0][:_LONGEST]
     recorded = {
         entry.key: entry.value
         for entry in node.metadata_props
