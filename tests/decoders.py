@@ -87,6 +87,7 @@ def _ids_and_mask(total: str) -> list[Any]:
 
 def plain_decoder(path: Path, seed: int = 0) -> Path:
     """With plain ops: the cache grows by Concat, the mask is made of lengths."""
+    path.parent.mkdir(exist_ok=True)
     net = _Net(seed)
     x = net.op("Gather", net.weight("embedding", VOCABULARY, HIDDEN), "input_ids")
     total = net.op("Gather", net.op("Shape", "attention_mask"), net.value(np.int64(1)))

@@ -84,9 +84,8 @@ class Generator:
         """
         graph = placement.graph
         states, inputs = _described(graph, state)
-        members = [[graph.key_index[key] for key in s.ops] for s in placement.subgraphs]
         devices = {d.name: d for d in placement.devices}
-        parts = open_submodels(graph, members)
+        parts = open_submodels(graph, placement.ops_of_subgraphs())
         steps = []
         for part in parts:
             number = int(part.label.rpartition(" ")[2])

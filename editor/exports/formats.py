@@ -14,7 +14,8 @@ from editor.arguments import check_one_of
 from editor.errors import ExportError
 
 ExportForm = Literal[
-    "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split", "npuw"
+    "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
+    "npuw", "genai",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -170,6 +171,13 @@ FORMATS: dict[str, Format] = {
         "editor.exports.split:write_split",
         "One model per subgraph, runner",
         notes="editor.exports.onnxruntime:provider_notes",
+        models=_ONNX,
+    ),
+    "genai": Format(
+        "a folder for onnxruntime-genai: the decoder as a pipeline of the subgraphs, with open sizes",
+        "editor.exports.genai:write_genai",
+        "onnxruntime-genai: decoder pipeline",
+        notes="editor.exports.genai:notes",
         models=_ONNX,
     ),
     "npuw": Format(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from pathlib import Path
 
 from onnx import ModelProto
+from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
-from editor.files import copy_atomic, inside, json_text, write_atomic
+from editor.files import copy_atomic, inside, json_text, replace, write_atomic
 from editor.graph.attributes import op_reads
-from editor.graph.external_data import locations_of, weights_problem
+from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
 
+_MAX_FILE_BYTES = 1 << 30
+"""Weights of larger sub-models become external data."""
 METADATA = "hetero_editor"
 """Key of the stamp in a model's ``metadata_props``."""
 _RUNNERS = Path(__file__).resolve().parent / "runners"
@@ -125,3 +129,30 @@ def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") ->
         if not (beside.exists() and source.samefile(beside)):
             weights.append(copy_atomic(source, inside(path.parent, location)))
     return [write_atomic(path, model.SerializeToString(deterministic=True)), *weights]
+
+
+def write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:
+    """Writes a part of a model with its weights; those of large parts become external data.
+
+    Raises:
+        ExportError: its weights changed, or the file cannot be written.
+    """
+    model = ModelProto()
+    model.CopyFrom(source)
+    stamp_model(model, stamp)
+    try:
+        load_external_data(model, folder)
+    except ModelError as error:  # the file changed since it was looked at
+        raise ExportError(f"{path}: cannot be written: {error}") from error
+    if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
+        return [write_atomic(path, model.SerializeToString(deterministic=True))]
+    convert_model_to_external_data(model, location=f"{path.name}.data")
+    weights = path.with_name(f"{path.name}.data")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
+            write_external_data_tensors(model, temporary)
+            replace(Path(temporary) / weights.name, weights)
+    except OSError as error:
+        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
+    return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-from onnx import ModelProto
-from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
-
-from editor.errors import ExportError, ModelError
+from editor.errors import ExportError
 from editor.execution.cut import Cutter, cut, missing_types
-from editor.exports.model_copy import check_weights, script_of, stamp_model
+from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of
-from editor.files import json_text, replace, write_atomic
-from editor.graph.external_data import load_external_data
+from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
-
-_MAX_FILE_BYTES = 1 << 30
-"""Weights of larger sub-models become external data."""
 
 
 def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -41,7 +33,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         if submodel is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
-        written += _write_submodel(submodel.model, submodel.folder, out_dir / name, stamp)
+        written += write_submodel(submodel.model, submodel.folder, out_dir / name, stamp)
         steps.append(
             {
                 "id": subgraph.id,
@@ -81,25 +73,3 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         write_atomic(out_dir / "manifest.json", json_text(manifest)),
         write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name)),
     ]
-
-
-def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:
-    model = ModelProto()
-    model.CopyFrom(source)
-    stamp_model(model, stamp)
-    try:
-        load_external_data(model, folder)
-    except ModelError as error:  # the file changed since it was looked at
-        raise ExportError(f"{path}: cannot be written: {error}") from error
-    if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
-        return [write_atomic(path, model.SerializeToString(deterministic=True))]
-    convert_model_to_external_data(model, location=f"{path.name}.data")
-    weights = path.with_name(f"{path.name}.data")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
-            write_external_data_tensors(model, temporary)
-            replace(Path(temporary) / weights.name, weights)
-    except OSError as error:
-        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
-    return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]

@@ -302,6 +302,10 @@ class Placement:
         why = self.assignment.because(op)
         return f"{rule}; {why}" if rule else why
 
+    def ops_of_subgraphs(self) -> list[list[int]]:
+        """[subgraph] its ops, constants among them."""
+        return [[self.graph.key_index[key] for key in s.ops] for s in self.subgraphs]
+
     def why(self, key: str) -> Explanation:
         """Why an op is on its device.
 

@@ -236,3 +236,40 @@ def test_a_sequence_ends_where_it_is_stopped(tmp_path: Path) -> None:
 
     cut: Callable[[], bool] = stop
     assert len(runner.generate(PROMPT, 50, should_stop=cut).tokens) == 3
+
+
+def test_the_folder_for_genai_gives_the_same_tokens(tmp_path: Path) -> None:
+    """The whole model in onnxruntime-genai, the parts in it, and the editor's own loop."""
+    genai = pytest.importorskip("onnxruntime_genai")
+    fused_decoder(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    plan = editor.partition(tmp_path / "model.onnx", THREE)
+    graph = plan.graph
+    keys = [key for op, key in enumerate(graph.op_keys) if not graph.op_is_constant[op]]
+    plan = plan.repin(dict.fromkeys(keys[9:], "B"))
+    written = plan.export("genai", tmp_path / "out")
+    assert [file.name for file in written] == [
+        "part_0.onnx",
+        "part_1.onnx",
+        "genai_config.json",
+        "tokenizer.json",
+    ]
+
+    def tokens(folder: Path) -> tuple[int, ...]:
+        model = genai.Model(str(folder))
+        settings = genai.GeneratorParams(model)
+        settings.set_search_options(max_length=len(PROMPT) + 32, do_sample=False)
+        generator = genai.Generator(model, settings)
+        generator.append_tokens([PROMPT])
+        found: list[int] = []
+        while len(found) < 32 and not generator.is_done():
+            generator.generate_next_token()
+            found.append(int(generator.get_next_tokens()[0]))
+        return tuple(found)
+
+    whole = tokens(tmp_path)
+    assert tokens(tmp_path / "out") == whole
+    assert plan.generate(PROMPT, len(whole)).tokens == whole
+    plain = editor.partition(plain_decoder(tmp_path / "other" / "plain.onnx"), "HETERO:CPU")
+    with pytest.raises(editor.ExportError, match=r"no genai_config\.json"):
+        plain.export("genai", tmp_path / "none")

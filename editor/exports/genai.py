@@ -1,0 +1,106 @@
+"""A folder for onnxruntime-genai: a part of the decoder for each subgraph, with open sizes, and a pipeline of them.
+
+`genai_config.json` with the type `decoder-pipeline` runs the parts one after the other, each with the session options of its
+device. Tokenizer and other files are copied. Facts: onnxruntime-genai's `config.h`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from editor.devices.device import Device
+from editor.errors import ExecutionError, ExportError
+from editor.execution.open_sizes import open_submodels
+from editor.exports.model_copy import write_submodel
+from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
+from editor.graph.states import states_of
+from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.providers import CPU, index_of, provider_of
+
+CONFIG = "genai_config.json"
+_MODELS = (".onnx", ".data", ".bin", ".onnx_data")
+_MOST_COPIED = 256 << 20
+"""Bytes of a file beside the model; larger ones are weights."""
+_NAMES = {
+    "CUDAExecutionProvider": "cuda",
+    "DmlExecutionProvider": "DML",
+    "QNNExecutionProvider": "QNN",
+    "OpenVINOExecutionProvider": "OpenVINO",
+    "WebGpuExecutionProvider": "WebGPU",
+    "ROCMExecutionProvider": "rocm",
+}
+"""Names of providers in ``provider_options``."""
+
+
+def write_genai(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``part_<n>.onnx``, ``genai_config.json`` and what else the folder of the model has.
+
+    Raises:
+        ExportError: the model has no ``genai_config.json`` beside it, keeps no state, or cannot be cut with open sizes.
+    """
+    graph = placement.graph
+    source = graph.path.parent / CONFIG
+    if not source.is_file():
+        raise ExportError(
+            f"{graph.path}: there is no {CONFIG} beside the model, which onnxruntime-genai needs (its model builder writes it)"
+        )
+    if out_dir.exists() and out_dir.samefile(graph.path.parent):
+        raise ExportError(f"{out_dir}: that is the folder of the model itself; choose another")
+    try:
+        config = parse_json(read_text(source, ExportError))
+        decoder = config["model"]["decoder"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ExportError(
+            f"{source}: not a configuration of onnxruntime-genai ({error})"
+        ) from error
+    if not states_of(graph):
+        raise ExportError(f"{graph.path}: no output is known to be an input of the next step")
+    try:
+        parts = open_submodels(graph, placement.ops_of_subgraphs())
+    except ExecutionError as error:
+        raise ExportError(str(error)) from error
+    devices = {d.name: d for d in placement.devices}
+    written, stages = [], []
+    for number, part in enumerate(parts):
+        subgraph = placement.subgraphs[int(part.label.rpartition(" ")[2])]
+        name = f"part_{number}.onnx"
+        written += write_submodel(part.model, part.folder, out_dir / name, stamp)
+        stage: dict[str, Any] = {
+            "filename": name,
+            "inputs": list(part.inputs),
+            "outputs": list(part.outputs),
+            "session_options": _options(devices[subgraph.device]),
+        }
+        if number == len(parts) - 1:
+            stage["is_lm_head"] = False
+        stages.append({f"part_{number}": stage})
+    config["model"]["type"] = "decoder-pipeline"
+    decoder["pipeline"] = stages
+    decoder.pop("filename", None)
+    written.append(write_atomic(out_dir / CONFIG, json_text(config)))
+    for file in sorted(graph.path.parent.iterdir()):
+        is_other = file.is_file() and not file.name.endswith(_MODELS) and file.name != CONFIG
+        if is_other and file != graph.path and file.stat().st_size <= _MOST_COPIED:
+            written.append(copy_atomic(file, out_dir / file.name))
+    return written
+
+
+def notes(used: list[Device]) -> list[str]:
+    """What the folder does not keep of a plan: devices that ONNX Runtime does not have."""
+    return [
+        f"onnxruntime-genai runs the ops of {d.name} on the CPU: it has no provider for it"
+        for d in used
+        if provider_of(d) not in (CPU, *_NAMES)
+    ]
+
+
+def _options(device: Device) -> dict[str, Any]:
+    """Session options of a stage, as ``genai_config.json`` has them."""
+    provider = provider_of(device) or CPU
+    if provider not in _NAMES:
+        return {"provider_options": []}
+    settings = {k: v for k, v in device.properties.items() if "." not in k}
+    if provider == "CUDAExecutionProvider":
+        settings.setdefault("device_id", str(index_of(device)))
+    return {"provider_options": [{_NAMES[provider]: settings}]}
