@@ -210,6 +210,7 @@
       watch.disconnect();
       apply(view);
       if (graph) redrawn(graph.elements, partOf(shown, "detail")?.data);
+      if (!document.fonts.check("12px Inter")) document.fonts.load("12px Inter").then(() => page.cy?.style().update());
       editor.showRibbon(partOf(shown, "ribbon")?.data);
     });
     watch.observe(document.body, { childList: true, subtree: true });

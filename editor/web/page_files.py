@@ -21,6 +21,7 @@ of before 2020 lack, and Plotly asks for; it also replaces parts that every brow
 downloads are Dash's core components."""
 _NEVER = "/dash_table/"
 """Dash's own tables, which no page has."""
+_FONT = "/assets/fonts/inter-latin.woff2"
 BUNDLED = r"^inline_|\.(js|css)$"
 """Files of the assets that Dash must not link to by itself."""
 
@@ -75,8 +76,9 @@ class Bundles:
             server.add_api_route(bundle.address, bundle.answer, include_in_schema=False)
 
     def styles_element(self) -> str:
-        """A link to the styles."""
-        return f'<link rel="stylesheet" href="{self.styles.address}">'
+        """Links to the styles, and to the font, which would else be asked for when the first text is drawn."""
+        font = f'<link rel="preload" href="{_FONT}" as="font" type="font/woff2" crossorigin>'
+        return f'{font}<link rel="stylesheet" href="{self.styles.address}">'
 
     def divide(self, scripts: str) -> tuple[str, str]:
         """Elements of the scripts that a page starts with, ours at their end; and templates of those that wait.
