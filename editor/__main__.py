@@ -186,6 +186,12 @@ def _add_plan_commands(commands: Any) -> None:
     )
     _add_define(partition)
     partition.add_argument(
+        "--context",
+        type=int,
+        metavar="TOKENS",
+        help="of a language model: sizes of a step that ends with a context of so many tokens, for memory and times",
+    )
+    partition.add_argument(
         "--profile",
         action="append",
         default=[],

@@ -23,6 +23,7 @@ from editor.exports.formats import check
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.states import sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
@@ -32,6 +33,7 @@ from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import solve
 from editor.placement.remarks import remarks
 from editor.placement.rules import load_rules, match_counts, rule_text
+from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
@@ -262,9 +264,12 @@ def _print_machines(links: bool) -> None:
         )
 
 
-def load_with_sizes(path: Path, define: Mapping[str, int]) -> Graph:
-    """A model whose open dimensions have sizes: those of ``--define``, and proposed ones, which are printed."""
+def load_with_sizes(path: Path, define: Mapping[str, int], context: int | None = None) -> Graph:
+    """A model whose open dimensions have sizes: those of ``--define``, of a context, and proposed ones, which are printed."""
     graph = editor.load_model(path, define)
+    if context is not None:
+        define = {**define, **sizes_at_context(graph, context)}
+        graph = editor.load_model(path, define)
     if not graph.unbound:
         return graph
     sizes = proposed_sizes(graph)
@@ -276,7 +281,7 @@ def partition(options: argparse.Namespace) -> int:
     """Partitions a model; writes the plan, the DOT files and the log."""
     _check_options(options)
     editor.load_devices(options.devices)  # its libraries of custom ops say what these return
-    graph = load_with_sizes(options.model, dict(options.define))
+    graph = load_with_sizes(options.model, dict(options.define), options.context)
     rules = load_rules(options.rules) if options.rules else ()
     capabilities = None
     if options.profile:
@@ -303,6 +308,8 @@ def partition(options: argparse.Namespace) -> int:
         *plan.export("log", options.out, sidecar="no"),
     ]
     print_summary(plan)
+    for kept in state_memory(plan.placement):
+        print(f"  {kept.text()}")
     print(
         "\n".join(
             f"wrote {path}"

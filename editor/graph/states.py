@@ -168,3 +168,38 @@ def _growing_axis(graph: Graph, output: str, name: str) -> int:
     second = graph.tensor_shapes[graph.tensor_index[name]] or ()
     different = [axis for axis, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     return different[0] if different else -1
+
+
+def sizes_at_context(graph: Graph, context: int) -> dict[str, int]:
+    """Sizes of open dimensions for a step that ends with a context of this many tokens.
+
+    Args:
+        graph: the model, whose sizes may be open; those that are defined stay.
+        context: tokens, those of the step among them.
+
+    Raises:
+        ModelError: no open dimension of a state grows with the context, or a step alone is longer.
+    """
+    dims = graph.input_dims
+    past: dict[str, None] = {}
+    for state in states_of(graph):
+        dim = dims.get(state.input, ())[state.axis] if state.axis >= 0 else 0
+        if isinstance(dim, str):
+            past[dim] = None
+    if not past:
+        raise ModelError(f"{graph.path}: no state with an open size grows with the context")
+    known = dict(graph.sizes)
+    sequence = next((d for d in dims.get("input_ids", ())[-1:] if isinstance(d, str)), "")
+    new = known.get(sequence, 1)
+    if context < new:
+        raise ModelError(
+            f"{graph.path}: a step has {new} tokens, more than the context of {context}; choose fewer with "
+            f"--define {sequence}=1"
+        )
+    sizes = {name: context - new for name in past if name not in known}
+    if sequence and sequence not in known:
+        sizes[sequence] = new
+    total = next((d for d in dims.get("attention_mask", ())[-1:] if isinstance(d, str)), "")
+    if total and total not in known and total not in sizes and not re.search(r"[+*]", total):
+        sizes[total] = context
+    return sizes

@@ -273,3 +273,43 @@ def test_the_folder_for_genai_gives_the_same_tokens(tmp_path: Path) -> None:
     plain = editor.partition(plain_decoder(tmp_path / "other" / "plain.onnx"), "HETERO:CPU")
     with pytest.raises(editor.ExportError, match=r"no genai_config\.json"):
         plain.export("genai", tmp_path / "none")
+
+
+def test_a_context_says_what_the_state_takes_and_when_it_is_full(tmp_path: Path) -> None:
+    from decoders import LAYERS, SIZE
+
+    from editor.graph.states import sizes_at_context
+    from editor.placement.state_memory import state_memory
+
+    path = fused_decoder(tmp_path)
+    closed = editor.load_model(path)
+    assert sizes_at_context(closed, 400) == {
+        "past_sequence_length": 399,
+        "sequence_length": 1,
+        "total_sequence_length": 400,
+    }
+    with pytest.raises(editor.ModelError, match="a step has 8 tokens"):
+        sizes_at_context(editor.load_model(path, {"sequence_length": 8}), 4)
+    (tmp_path / "two.yaml").write_text(
+        "- {name: A, backendName: CPU, memory: 4MB}\n- {name: B, backendName: CPU}\n"
+    )
+    done = run(
+        *("partition", "model.onnx", "--devices", "two.yaml", "--out", "out"),
+        *("--context", "400", "--pin", "attention_1=B"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    plan = editor.load_plan(tmp_path / "out" / "plan.json")
+    first, second = state_memory(plan.placement)
+    each = 2 * 2 * SIZE * 4  # key and value, two heads, float32
+    assert (first.device, first.states, first.bytes_per_token) == ("A", 2 * (LAYERS - 1), each)
+    assert (first.bytes, first.context) == (399 * each, 399)
+    assert first.fits_until is not None
+    assert second.fits_until is None
+    left = 4_000_000 - plan.run_memory.peaks["A"]
+    assert first.fits_until == 399 + left // (2 * each)
+    assert "its memory is full at about" in done.stdout
+    with pytest.raises(editor.ModelError, match="no state with an open size"):
+        from conftest import EXAMPLES
+
+        sizes_at_context(editor.load_model(EXAMPLES / "models" / "resnet50.onnx"), 5)

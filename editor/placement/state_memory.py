@@ -1,0 +1,70 @@
+"""The memory that the state of a model takes on each device, and the context at which it no longer fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from editor.graph.states import states_of
+from editor.placement.placement import Placement
+from editor.text import human_bytes, pluralize
+
+_COPIES = 2
+"""Of a state while a step runs: what it was, and what it becomes."""
+
+
+@dataclass(frozen=True)
+class StateMemory:
+    """The state on one device."""
+
+    device: str
+    states: int
+    bytes: int
+    """At the sizes of the plan, once"""
+    bytes_per_token: int
+    """By which it grows with each token of the context"""
+    context: int
+    """Tokens of the past at the sizes of the plan"""
+    fits_until: int | None
+    """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit"""
+
+    def text(self) -> str:
+        """One line."""
+        text = (
+            f"{self.device} keeps {pluralize(self.states, 'state')}: {human_bytes(self.bytes)} at {self.context} tokens, "
+            f"{human_bytes(self.bytes_per_token)} for each further one"
+        )
+        if self.fits_until is None:
+            return text
+        return f"{text}; its memory is full at about {self.fits_until:,} tokens (estimate)"
+
+
+def state_memory(placement: Placement) -> list[StateMemory]:
+    """[device] what it keeps; devices without a state are left out.
+
+    A state is on the device of the first op that reads it.
+    """
+    graph = placement.graph
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for state in states_of(graph):
+        tensor = graph.tensor_index[state.input]
+        readers = graph.readers[tensor].tolist()
+        size = max(int(graph.tensor_bytes[tensor]), 0)
+        if not readers:
+            continue
+        past, each = 0, 0
+        shape = graph.tensor_shapes[tensor] or ()
+        length = shape[state.axis] if state.axis >= 0 else 0
+        if isinstance(length, int) and length:
+            past, each = length, size // length
+        home = int(placement.device_of_op[min(readers, key=lambda op: int(graph.rank[op]))])
+        found.setdefault(home, []).append((size, each, past))
+    result = []
+    for number, entries in sorted(found.items()):
+        device = placement.devices[number]
+        size, each = sum(e[0] for e in entries), sum(e[1] for e in entries)
+        past, until = max(e[2] for e in entries), None
+        if device.memory is not None and each:
+            left = device.memory - placement.run_memory.peaks.get(device.name, 0)
+            until = max(past + int(left // (_COPIES * each)), 0)
+        result.append(StateMemory(device.name, len(entries), size, each, past, until))
+    return result
