@@ -515,3 +515,10 @@ def test_messages_do_not_name_the_place_of_an_uploaded_file(tmp_path: Path) -> N
         uploads.shown(f"{tmp_path}/other/net.onnx: damaged")
         == f"{tmp_path}/other/net.onnx: damaged"
     )
+
+
+def test_an_ir_is_the_model_of_an_upload_with_its_weights(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path)
+    for name in ("net.bin", "net.xml"):
+        put(uploads, name, b"<net></net>")
+    assert uploads.finish("abcdef0123").name == "net.xml"

@@ -205,7 +205,7 @@ def _header(document: Document) -> html.Header:
                 icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
                 icon_button("help-open", "help", "Help: keys and words (?)"),
             ),
-            _export_menu(),
+            _export_menu(document),
             controls.Button("Benchmark", id="bench-open", primary=True, icon="play"),
             static_html(scheme_toggle()),
         ],
@@ -275,9 +275,23 @@ def exports() -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _export_menu() -> controls.Popover:
+_MODEL_NAMES = {"onnx": "ONNX", "openvino": "OpenVINO IR"}
+
+
+def _export_menu(document: Document) -> controls.Popover:
     def item(what: str, label: str) -> html.Button:
         kind, _, form = what.partition(":")
+        models = FORMATS[form].models if kind == "bundle" and form in FORMATS else ()
+        if models and document.graph.format not in models:
+            reason = f"For models in {' or '.join(_MODEL_NAMES[each] for each in models)}"
+            return html.Button(
+                label,
+                className="menu-item",
+                role="menuitem",
+                tabIndex=-1,
+                disabled=True,
+                title=reason,
+            )
         this = (
             {"data-picture": form}
             if kind == "picture"
