@@ -170,6 +170,13 @@ FORMATS: dict[str, Format] = {
         "one model per subgraph and a runner that needs numpy and ONNX Runtime",
         "editor.exports.split:write_split",
         "One model per subgraph, runner",
+        options=(
+            Option(
+                "sizes",
+                "`open` keeps the dimensions that the model leaves open, so that the parts run at any size",
+                ("fixed", "open"),
+            ),
+        ),
         notes="editor.exports.onnxruntime:provider_notes",
         models=_ONNX,
     ),

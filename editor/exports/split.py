@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from editor.errors import ExportError
+from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of
 from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
+from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 
 
-def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_split(
+    placement: Placement, out_dir: Path, stamp: str = "", sizes: str = "fixed"
+) -> list[Path]:
     """Writes ``subgraph_<n>.onnx``, ``manifest.json`` and ``run.py``.
+
+    Args:
+        placement: the plan.
+        out_dir: the folder.
+        stamp: origin of the export.
+        sizes: ``open`` keeps the dimensions of the file, so that the parts run at other sizes than those of the plan.
 
     Raises:
         ExportError: the model cannot be cut at this boundary.
@@ -22,14 +32,12 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
     graph = placement.graph
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
-    unknown = missing_types(placement)
-    if unknown:
-        cutter.infer_types(unknown)
+    submodels = _open_parts(placement) if sizes == "open" else _fixed_parts(placement, cutter)
     written, steps = [], []
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     numbered = [d for d in placement.devices if provider[d.name] in SELECTS_BY_UNIT]
     device_id = {d.name: {"device_id": index_of(d)} for d in numbered}
-    for subgraph, submodel in zip(placement.subgraphs, cut(placement, cutter), strict=True):
+    for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True):
         if submodel is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
@@ -73,3 +81,20 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         write_atomic(out_dir / "manifest.json", json_text(manifest)),
         write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name)),
     ]
+
+
+def _fixed_parts(placement: Placement, cutter: Cutter) -> list[SubModel | None]:
+    unknown = missing_types(placement)
+    if unknown:
+        cutter.infer_types(unknown)
+    return cut(placement, cutter)
+
+
+def _open_parts(placement: Placement) -> list[SubModel | None]:
+    """[subgraph] its part with open sizes; None for one without results."""
+    try:
+        found = open_submodels(placement.graph, placement.ops_of_subgraphs())
+    except ExecutionError as error:
+        raise ExportError(f"sizes=open: {error}") from error
+    by_label = {part.label: part for part in found}
+    return [by_label.get(f"subgraph {s.id}") for s in placement.subgraphs]

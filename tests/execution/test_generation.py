@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -313,3 +315,35 @@ def test_a_context_says_what_the_state_takes_and_when_it_is_full(tmp_path: Path)
         from conftest import EXAMPLES
 
         sizes_at_context(editor.load_model(EXAMPLES / "models" / "resnet50.onnx"), 5)
+
+
+def test_exported_parts_with_open_sizes_run_at_any_size(tmp_path: Path) -> None:
+    import onnxruntime
+
+    path = plain_decoder(tmp_path / "plain.onnx")
+    plan = editor.partition(path, THREE)
+    graph = plan.graph
+    keys = [key for op, key in enumerate(graph.op_keys) if not graph.op_is_constant[op]]
+    split = plan.repin(dict.fromkeys(keys[20:], "B"))
+    split.export("split", tmp_path / "out", sizes="open")
+    whole = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for tokens, past in ((7, 0), (1, 9)):
+        feeds = {
+            value.name: np.random.default_rng(past).standard_normal((1, HEADS, past, 16))
+            for value in whole.get_inputs()[2:]
+        }
+        feeds = {name: value.astype(np.float32) for name, value in feeds.items()} | {
+            "input_ids": np.arange(tokens)[None],
+            "attention_mask": np.ones((1, tokens + past), np.int64),
+        }
+        np.savez(tmp_path / "in.npz", **feeds)
+        done = subprocess.run(
+            [sys.executable, "run.py", str(tmp_path / "in.npz"), str(tmp_path / "out.npz")],
+            cwd=tmp_path / "out",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (expected,) = whole.run(["logits"], feeds)
+        assert np.allclose(np.load(tmp_path / "out.npz")["logits"], expected, atol=1e-4)
