@@ -150,7 +150,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--trust",
         action="store_true",
         help="pass all properties of device tables and plans to the runtimes, "
-        "those too that name files or load code",
+        "those too that name files or load code, and open programs of PyTorch",
     )
     add_custom_ops_option(parser)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from editor.errors import ExportError, ModelError
 from editor.files import cache_folder, private_folder
 from editor.graph.pytorch import export_program
+from editor.limits import is_trusted
 from editor.sandbox.worker import run
 
 PYTORCH = "pytorch"
@@ -83,9 +84,14 @@ def converted(path: Path, source: Source, sha256: str) -> Path:
     """The IR of a model, or the ONNX file of one of PyTorch, which is made where it is not kept.
 
     Raises:
-        ModelError: OpenVINO cannot read the model.
+        ModelError: OpenVINO or torch cannot read the model, or a program of PyTorch is not trusted.
         LimitError: it needs more time or memory than the limits allow.
     """
+    if source.name == PYTORCH and not is_trusted():
+        raise ModelError(
+            f"{path}: {source.title} runs code when torch loads it (pickles, functions by their names): open it with --trust "
+            "if you know where it comes from, or export the model to ONNX with torch.onnx.export"
+        )
     try:
         folder = private_folder(private_folder(cache_folder()) / "converted")
     except ExportError as error:

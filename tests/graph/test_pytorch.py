@@ -67,11 +67,14 @@ def test_a_module_opens_its_modules_are_blocks_and_have_devices(tmp_path: Path) 
 
 
 @needs_torch
-def test_a_saved_program_opens(tmp_path: Path) -> None:
+def test_a_saved_program_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     program = torch.export.export(network(), (torch.randn(2, 8),))
     torch.export.save(program, tmp_path / "net.pt2")
+    with pytest.raises(editor.ModelError, match="runs code when torch loads it"):
+        editor.load_model(tmp_path / "net.pt2")
+    monkeypatch.setenv("HETERO_EDITOR_TRUST", "1")
     graph = editor.load_model(tmp_path / "net.pt2")
     assert (graph.source, graph.format, graph.name) == ("pytorch", "onnx", "net")
     assert "layers.1.up" in graph.op_modules
@@ -79,7 +82,10 @@ def test_a_saved_program_opens(tmp_path: Path) -> None:
     assert plan.device_map() == {"": "cpu"}
 
 
-def test_a_file_that_is_no_program_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_no_program_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HETERO_EDITOR_TRUST", "1")
     (tmp_path / "net.pt2").write_bytes(b"PK\x03\x04nonsense")
     said = "not a program of torch.export" if find_spec("torch") else "needs torch"
     with pytest.raises(editor.ModelError, match=said) as error:
