@@ -50,8 +50,8 @@ LIMITS = {
 """By field of ``limits.Limits``."""
 TRUST = Variable(
     "HETERO_EDITOR_TRUST",
-    "`1` passes every property of device tables and plans to the runtimes, also those that name files or load code, and opens programs of "
-    "PyTorch (`.pt2`); "
+    "`1` passes every property of device tables and plans to the runtimes, also those that name files or load code, and "
+    "opens programs of PyTorch (`.pt2`); "
     "`--trust` sets it too.",
 )
 LIBRARIES = Variable(
