@@ -74,20 +74,25 @@
    * @param {Messages.RunRequest["mode"]} mode
    * @param {Messages.RunRequest["requests"]} requests
    * @param {boolean} memory
+   * @param {Messages.RunRequest["prompt"]} prompt
+   * @param {Messages.RunRequest["new"]} tokens
    */
-  async function startRun(_start, _profile, _tune, seconds, mode, requests, memory) {
+  async function startRun(_start, _profile, _tune, seconds, mode, requests, memory, prompt, tokens) {
     const pressed = window.dash_clientside.callback_context.triggered.find(({ value }) => value);
     if (!pressed) return;
-    const kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune" })[pressed.prop_id.split(".")[0]];
+    const generates = /** @type {string | undefined} */ (mode) === "tokens",
+      kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune" })[pressed.prop_id.split(".")[0]];
     editor.set("bench-problem", { children: null });
     setButtons(true);
     try {
       await editor.ask("runs", {
-        kind: kind ?? "benchmark",
+        kind: kind ?? (generates ? "tokens" : "benchmark"),
         seconds,
-        mode: mode || "latency",
+        mode: generates ? "latency" : mode || "latency",
         requests,
         memory: Boolean(memory),
+        prompt,
+        new: tokens,
       });
     } catch (error) {
       setButtons(false);

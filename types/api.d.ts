@@ -735,7 +735,7 @@ export interface RunEvent {
  * A benchmark, a profile or a tuning to start.
  */
 export interface RunRequest {
-  kind?: "benchmark" | "profile" | "tune";
+  kind?: "benchmark" | "profile" | "tune" | "tokens";
   /**
    * For the benchmark or the tuning in all, for the profile per device; 3 by default.
    */
@@ -745,6 +745,14 @@ export interface RunRequest {
    * In flight, for throughput; 4 by default.
    */
   requests?: number | string | null;
+  /**
+   * Tokens of the prompt, for tokens; 64 by default.
+   */
+  prompt?: number | string | null;
+  /**
+   * Tokens to generate; 32 by default.
+   */
+  new?: number | string | null;
   /**
    * Whether a benchmark then measures what the plan takes.
    */

@@ -321,7 +321,7 @@ class AppState:
 
         Args:
             document: what to measure.
-            kind: ``benchmark``, ``profile`` or ``tune``.
+            kind: ``benchmark``, ``profile``, ``tune`` or ``tokens``.
             options: for how long, and what.
 
         Raises:
@@ -338,6 +338,9 @@ class AppState:
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
+            elif kind == "tokens":
+                lengths = options.prompt, options.new
+                job = self.jobs.submit(tasks.generate, recipe, document.title, *lengths, {})
             elif kind == "tune":
                 job = self.jobs.submit(
                     tasks.tune, recipe, options.seconds, options.mode, options.requests

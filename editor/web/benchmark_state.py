@@ -24,6 +24,10 @@ class JobOptions:
     """In flight"""
     memory: bool = False
     """Whether a benchmark then measures what the plan takes"""
+    prompt: int = 64
+    """Tokens of the prompt, where tokens are measured"""
+    new: int = 32
+    """Tokens to generate"""
 
 
 @dataclass
@@ -36,7 +40,7 @@ class BenchmarkState:
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
-    """``benchmark``, ``profile`` or ``tune``"""
+    """``benchmark``, ``profile``, ``tune`` or ``tokens``"""
     kept: bool = False
     """It is in the document's list of benchmarks."""
     problem: str = ""

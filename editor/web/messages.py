@@ -566,12 +566,16 @@ class Status(TypedDict):
 class RunRequest(_Received):
     """A benchmark, a profile or a tuning to start."""
 
-    kind: Literal["benchmark", "profile", "tune"] = "benchmark"
+    kind: Literal["benchmark", "profile", "tune", "tokens"] = "benchmark"
     seconds: float | str | None = None
     """For the benchmark or the tuning in all, for the profile per device; 3 by default."""
     mode: Literal["latency", "throughput"] = "latency"
     requests: int | str | None = None
     """In flight, for throughput; 4 by default."""
+    prompt: int | str | None = None
+    """Tokens of the prompt, for tokens; 64 by default."""
+    new: int | str | None = None
+    """Tokens to generate; 32 by default."""
     memory: bool = False
     """Whether a benchmark then measures what the plan takes."""
 
@@ -587,7 +591,7 @@ class RunEvent(TypedDict):
 
     run: str
     kind: str
-    """``benchmark``, ``profile`` or ``tune``"""
+    """``benchmark``, ``profile``, ``tune`` or ``tokens``"""
     done: bool
     text: str
     share: float

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError, WorkspaceError
 from editor.sandbox.jobs import TIME_LIMIT_SECONDS
 from editor.text import human_seconds
@@ -31,10 +32,17 @@ def start_run(state: AppState, document_id: str, request: m.RunRequest) -> m.Run
 def _options(request: m.RunRequest) -> JobOptions:
     try:
         chosen = JobOptions(
-            float(request.seconds or 3), request.mode, int(request.requests or 4), request.memory
+            float(request.seconds or 3),
+            request.mode,
+            int(request.requests or 4),
+            request.memory,
+            int(request.prompt or 64),
+            int(request.new or 32),
         )
     except (ValueError, OverflowError):
-        raise EditorError("Seconds and requests are numbers.") from None
+        raise EditorError("Seconds, requests and tokens are numbers.") from None
+    if not (1 <= chosen.prompt <= MOST_TOKENS and 1 <= chosen.new <= MOST_TOKENS):
+        raise EditorError("A prompt has at least one token, and at least one is generated.")
     if not 0 < chosen.seconds <= TIME_LIMIT_SECONDS or not 0 < chosen.requests <= 1024:
         raise EditorError(
             f"A run takes up to {TIME_LIMIT_SECONDS:.0f} s, with up to 1,024 requests at once."
@@ -109,6 +117,9 @@ def _end_text(
         return "Profiled.", 1.0
     if benchmark.kind == "tune":
         return result.proposal, 1.0
+    if benchmark.kind == "tokens":
+        token = human_seconds(result.figures.token.median)
+        return f"Done: {token} a token, {result.figures.tokens_per_second:.1f} tokens/s.", 1.0
     first = result[0]
     try:
         if not benchmark.kept:

@@ -19,6 +19,7 @@ from editor.web.panels.benchmark_panel import (
     result_view,
     runs_view,
     stale,
+    tokens_view,
     tuned_view,
 )
 from editor.web.panels.charts import live_figure
@@ -85,6 +86,8 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return profile_view(document, found), wrong
     if benchmark.kind == "tune":
         return tuned_view(found), wrong
+    if benchmark.kind == "tokens":
+        return tokens_view(found), wrong
     return result_view(found[0], colours_of(document)), wrong
 
 
@@ -97,7 +100,7 @@ def _can_calibrate(benchmark: BenchmarkState | None) -> bool:
 
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     """The chart of the samples; empty while there are none, so that its library is read before anything is measured."""
-    if benchmark.kind == "profile":
+    if benchmark.kind in ("profile", "tokens"):
         return None
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:

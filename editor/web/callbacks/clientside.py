@@ -56,6 +56,8 @@ def register(app: Dash) -> None:
         State("bench-mode", "value"),
         State("bench-requests", "value"),
         State("bench-memory", "checked"),
+        State("bench-prompt", "value"),
+        State("bench-new", "value"),
     )
     add("cancelRun", Input("bench-cancel", "n_clicks"))
     add("calibrate", Input("bench-calibrate", "n_clicks"))

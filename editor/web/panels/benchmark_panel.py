@@ -7,9 +7,12 @@ from typing import Any
 
 from dash import dcc, html
 
+from editor.arguments import MOST_TOKENS
 from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
+from editor.execution.measure.tokens import TokenBenchmark
 from editor.execution.measure.tune import Tuned
+from editor.graph.states import states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
@@ -30,6 +33,7 @@ from editor.workspace.document import Document
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
     """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
+    generates = bool(states_of(document.graph)) and document.graph.is_onnx
     return html.Div(
         [
             html.Div(
@@ -74,7 +78,30 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         label="Mode",
                         value=options.mode,
                         width=130,
-                        data=[{"value": aim, "label": aim.capitalize()} for aim in AIMS],
+                        data=[
+                            *({"value": aim, "label": aim.capitalize()} for aim in AIMS),
+                            *([{"value": "tokens", "label": "Tokens"}] if generates else []),
+                        ],
+                    ),
+                    html.Div(
+                        [
+                            controls.Field(
+                                id=f"bench-{name}",
+                                type="number",
+                                label=label,
+                                value=value,
+                                min=1,
+                                max=MOST_TOKENS,
+                                width=104,
+                            )
+                            for name, label, value in (
+                                ("prompt", "Prompt tokens", options.prompt),
+                                ("new", "New tokens", options.new),
+                            )
+                        ],
+                        className="bench-tokens" if generates else "",
+                        hidden=not generates,
+                        title="For the mode Tokens: the model runs as it is used, with its state on the devices",
                     ),
                     controls.Field(
                         id="bench-requests",
@@ -172,6 +199,50 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
             ]
         ),
     ]
+
+
+def tokens_view(result: TokenBenchmark) -> list[Any]:
+    """What tokens take on the plan and unsplit, and by the length of the context."""
+    figures = [result.figures, *result.unsplit]
+    rows = [
+        html.Tr(
+            [
+                html.Td("This plan" if each is result.figures else each.name.capitalize()),
+                html.Td(human_seconds(each.first_token.median)),
+                html.Td(
+                    [
+                        html.B(human_seconds(each.token.median)),
+                        f" ({human_seconds(each.token.low)} to {human_seconds(each.token.high)})",
+                    ]
+                ),
+                html.Td(f"{each.tokens_per_second:.1f}"),
+            ]
+        )
+        for each in figures
+    ]
+    contexts = [
+        html.Tr([html.Td(f"{context:,}"), html.Td(human_seconds(seconds))])
+        for context, seconds in result.figures.by_context
+    ]
+    notes = result.text().splitlines()
+    return [
+        html.P(
+            [notes[0], " ", kind_badge(Kind.ESTIMATE if result.simulated else Kind.MEASUREMENT)],
+            className="hint wide",
+        ),
+        _plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
+        _plain_table(("Tokens before", "A token takes"), contexts),
+        *(
+            html.P(note, className="hint wide")
+            for note in notes[1:]
+            if not note.startswith("  ") and " a token (95 %" not in note
+        ),
+    ]
+
+
+def _plain_table(titles: tuple[str, ...], rows: list[html.Tr]) -> html.Table:
+    heads = [html.Th(title, scope="col") for title in titles]
+    return html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="plain")
 
 
 def runs_view(document: Document) -> list[Any]:

@@ -1,0 +1,52 @@
+"""The page measures tokens of models with a cache, and offers that for these only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decoders import plain_decoder
+from pages import Server, ready
+from playwright.sync_api import Page, expect
+
+import editor
+from editor.devices.table import load_devices
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.placement.placement import Settings
+from editor.workspace.history import Store
+from editor.workspace.solver import first_decisions
+
+
+def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    entries = [dict(d.entry) for d in load_devices("HETERO:CPU,OpenVINO.CPU")]
+    sizes = proposed_sizes(editor.load_model(path))
+    graph = editor.load_model(path, sizes)
+    record = Store(str(server.workspace)).create(
+        path.name,
+        str(path),
+        graph.sha256,
+        graph.define,
+        first_decisions(Settings(pins={"logits": "OpenVINO.CPU"}), entries),
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    page.click("role=tab[name=Benchmark]")
+    expect(page.get_by_label("Prompt tokens")).to_be_visible()
+    page.select_option("#bench-mode", "tokens")
+    page.fill("#bench-prompt", "12")
+    page.fill("#bench-new", "9")
+    page.click("#bench-start")
+    result = page.locator("#bench-result")
+    expect(result.get_by_text("Prompt of 12 tokens, 9 new")).to_be_visible(timeout=60_000)
+    expect(result.get_by_role("cell", name="This plan")).to_be_visible()
+    expect(result.get_by_role("cell", name="Unsplit on OpenVINO.CPU")).to_be_visible()
+    expect(result.get_by_text("within tolerance")).to_be_visible()
+    expect(page.locator("#bench-text")).to_contain_text("tokens/s")
+
+
+def test_other_models_have_no_such_mode(opened: Page) -> None:
+    page = opened
+    page.click("role=tab[name=Benchmark]")
+    expect(page.locator("#bench-mode")).to_be_visible()
+    expect(page.get_by_label("Prompt tokens")).to_be_hidden()
+    assert "Tokens" not in page.locator("#bench-mode").inner_text()
