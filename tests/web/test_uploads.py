@@ -98,7 +98,12 @@ def test_a_zip_file_is_unpacked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("names", "fault"),
-    [([], "no .onnx"), (["a.txt"], "no .onnx"), (["a.onnx", "b.onnx"], "2 .onnx files")],
+    [
+        ([], "no model that opens"),
+        (["a.txt"], "no model that opens"),
+        (["a.txt", "a/b.gguf"], "a/b.gguf: a GGUF file holds weights"),
+        (["a.onnx", "b.onnx"], "2 .onnx files"),
+    ],
 )
 def test_an_upload_without_one_model_is_a_message_and_is_removed(
     tmp_path: Path, names: list[str], fault: str
