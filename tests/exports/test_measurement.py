@@ -11,6 +11,7 @@ import editor
 from editor.execution.measure.benchmark import Benchmark
 from editor.files import json_text
 from editor.graph.graph import Graph
+from editor.text import human_seconds
 
 TABLE = [
     {"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"},
@@ -33,10 +34,15 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     )
     assert report["measurement"]["kind"] == "measurement"
     text = plan.export("md", tmp_path / "md", measured=str(file))[0].read_text()
+    assert f"**{human_seconds(median)}** (measurement). " in text, "the measurement is the headline"
+    assert "The estimate from shapes is " in text
     assert "## Measurement" in text and "Unsplit on A" in text and "within tolerance" in text
     page = plan.export("html", tmp_path / "html", measured=str(file))[0].read_text()
     assert "Unsplit on A" in page
-    assert "## Measurement" not in plan.export("md", tmp_path / "none")[0].read_text()
+    without = plan.export("md", tmp_path / "none")[0].read_text()
+    assert (
+        "## Measurement" not in without and "(estimate from shapes). This plan was not" in without
+    )
 
     other = plan.repin({mobilenet.op_keys[plan.placement.placed_ops[5]]: "B"})
     for form in ("md", "html", "json"):
