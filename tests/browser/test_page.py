@@ -178,6 +178,10 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
         "p99",
     ):
         expect(cards).to_contain_text(text)
+    expect(page.locator("#bench-versus-chart .barlayer .point")).to_have_count(4)
+    expect(
+        page.locator("#bench-versus-chart path.xerror").filter(visible=True).first
+    ).to_be_visible()
     subgraphs = figure(page, "subgraphs")
     expect(page.locator("#bench-chart .barlayer .trace")).to_have_count(subgraphs + 1)
     expect(page.locator("#bench-table .ag-row").first).to_contain_text("measurement")
