@@ -50,9 +50,51 @@
     }
   }
 
+  /** @param {string} name */
+  const suffix = (name) => /\.[^./]+$/.exec(name.toLowerCase())?.[0] ?? "";
+
+  /**
+   * Why files cannot be opened, by their names and first bytes; "" where the server has to look.
+   * @param {Part[]} parts
+   */
+  async function refusal(parts) {
+    /** @type {{ opens: string[], foreign: Record<string, string>, starts: [string, string][], none: string }} */
+    const formats = JSON.parse(editor.one("#formats").textContent || "");
+    const foreign = Object.keys(formats.foreign).flatMap((kind) => parts.filter((part) => suffix(part.name) === kind));
+    const isPlan = (/** @type {Part} */ part) => suffix(part.name) === ".json";
+    const models = parts.filter((part) => formats.opens.includes(suffix(part.name)));
+    if (!models.length || (models.every(isPlan) && foreign.some((part) => suffix(part.name) !== ".pdiparams"))) {
+      if (foreign.length) return `${foreign[0].name}: ${formats.foreign[suffix(foreign[0].name)]}`;
+      for (const part of parts.slice(0, 20)) {
+        const found = await meaning(part, formats.starts);
+        if (found) return found;
+      }
+      return formats.none;
+    }
+    const model = models.find((part) => ![".zip", ".json", ".pt2"].includes(suffix(part.name)));
+    return model ? meaning(model, formats.starts) : "";
+  }
+
+  /**
+   * What a file is by its first bytes, where that is no model; "" otherwise.
+   * @param {Part} part
+   * @param {[string, string][]} starts
+   */
+  async function meaning(part, starts) {
+    const bytes = new Uint8Array(await part.file.slice(0, 256).arrayBuffer());
+    const text = [...bytes].map((byte) => String.fromCharCode(byte)).join(""); // latin-1, as the server wrote them
+    const known = starts.find(([start]) => (start.startsWith("<") ? text.trimStart() : text).startsWith(start));
+    return known ? `${part.name} is ${known[1]}` : "";
+  }
+
   /** @param {Part[]} parts */
   async function send(parts) {
     if (!parts.length) return;
+    const wrong = await refusal(parts);
+    if (wrong) {
+      say(`Not uploaded: ${wrong}`, true);
+      return;
+    }
     const upload = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
     const total = parts.reduce((sum, part) => sum + part.file.size, 0);
     let before = 0;
@@ -116,15 +158,21 @@
     }
   }, 100);
 
+  const overlay = document.createElement("div");
+  overlay.id = "drop";
+  overlay.hidden = true;
+  overlay.append(Object.assign(document.createElement("b"), { textContent: "Drop to open" }));
+  document.body.append(overlay);
+
   document.addEventListener("dragover", (event) => {
-    if (!takes(event)) return;
-    event.preventDefault();
-    zone()?.classList.add("active");
+    overlay.hidden = !takes(event);
+    if (!overlay.hidden) event.preventDefault();
   });
   document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) zone()?.classList.remove("active");
+    if (!event.relatedTarget) overlay.hidden = true;
   });
   document.addEventListener("drop", async (event) => {
+    overlay.hidden = true;
     if (!takes(event) || !event.dataTransfer) return;
     event.preventDefault();
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
@@ -133,8 +181,12 @@
 
   /* The devices that were chosen, as the field for device tables takes them. */
   editor.callbacks({
-    chooseDevices: (/** @type {string[] | null} */ names) => {
-      if (!names?.length) return window.dash_clientside.no_update;
+    chooseDevices: (
+      /** @type {string[] | null} */ planned,
+      /** @type {boolean[]} */ ticked,
+      /** @type {{ name: string }[]} */ here,
+    ) => {
+      const names = [...(planned ?? []), ...here.flatMap(({ name }, i) => (ticked[i] ? name : []))];
       const limited = names.every((name) => name.includes("(")); // accelerators that leave ops to the CPU
       return `HETERO:${[...names, ...(limited ? ["CPU"] : [])].join(",")}`;
     },
@@ -147,7 +199,6 @@
     field.type = "file";
     field.multiple = true;
     if (kind === "folder") field.webkitdirectory = true;
-    else field.accept = ".onnx,.xml,.tflite,.pb,.pdmodel,.pdiparams,.zip,.json,.data,.bin,.onnx_data,.weights";
     field.addEventListener("change", () =>
       send([...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }))),
     );

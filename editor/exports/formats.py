@@ -68,7 +68,7 @@ _MEASURED = Option("measured", "what `bench PLAN --json FILE` wrote of this plan
 FORMATS: dict[str, Format] = {
     "plan": Format("`plan.json`", "", "Plan, JSON", _REPORT, download="plan.json"),
     "html": Format(
-        "a report that opens from disk",
+        "a report that opens from disk, one page and an appendix",
         "editor.exports.report:write_html",
         "HTML report",
         _REPORT,
@@ -82,7 +82,7 @@ FORMATS: dict[str, Format] = {
         ),
     ),
     "md": Format(
-        "a report as text",
+        "a report as text for a ticket, one page and an appendix",
         "editor.exports.report:write_markdown",
         "Report, Markdown",
         _REPORT,

@@ -16,10 +16,10 @@ import numpy as np
 from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.dot import device_colour, text_colour
+from editor.exports.first_page import boxes, first_page
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
-from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind
 from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
 from editor.placement.costs import Costs
@@ -141,8 +141,10 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "device": b["device"],
                 "median": b["time"]["median"] if b["time"] else None,
+                "interval": [b["time"]["low"], b["time"]["high"]] if b["time"] else None,
                 "problem": b["problem"],
                 "throughput": b["throughput"],
+                "throughput_interval": b.get("throughput_interval"),
             }
             for b in result["baselines"]
         ],
@@ -237,7 +239,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
     graph, division = placement.graph, placement.division
     costs, basis = costs_of_plan(placement)
     memory = placement.run_memory
-    return {
+    report = {
         "format": "hetero-editor/report",
         "version": 1,
         "made_by": stamp,
@@ -321,6 +323,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
         ],
         "wires": [asdict(way) | {"kind": basis.kind} for way in link_usage(placement, costs)],
     }
+    return report | {"first_page": first_page(placement, report)}
 
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -386,32 +389,62 @@ def write_markdown(
 ) -> list[Path]:
     """Writes ``<model>_report.md``; ``measured``: JSON of a benchmark of this plan."""
     report = report_of(placement, stamp, measured)
-    totals = report["totals"]
+    lines = [*_first_page_lines(report), *_appendix_lines(report)]
+    lines += ["", stamp] if stamp else []
+    return [
+        write_atomic(
+            out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n"
+        )
+    ]
+
+
+def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
+    totals, page = report["totals"], report["first_page"]
+    verdict = page["verdict"]
     lines = [
         f"# {_cell(report['model']['name'])} over {pluralize(len(report['devices']), 'device')}",
+        "",
+        f"**{verdict['figure']}** ({verdict['kind']}). {_cell(verdict['words'])}",
         "",
         f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
         f"{pluralize(totals['transfers'], 'transfer')}, "
         f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}; "
         f"policy {report['policy']}, subgraphs {report['grouping']}.",
         "",
-        *_sizes(report["model"]["define"]),
-        f"{headline(report)}.",
+    ]
+    if totals["forced"]:
+        lines += [
+            f"**{pluralize(totals['forced'], 'op')} forced onto a device that cannot run them.**",
+            "",
+        ]
+    lines += [
+        "## Assumptions",
+        "",
+        *(f"- {_cell(line)}" for line in page["assumptions"]),
+        "",
+        "## Devices",
         "",
         "| device | runs on | ops | peak memory |",
         "| --- | --- | ---: | ---: |",
     ]
-    if totals["forced"]:
-        lines[-2:-2] = [
-            f"**{pluralize(totals['forced'], 'op')} forced onto a device that cannot run them.**",
-            "",
-        ]
     for d in report["devices"]:
         where = (
             ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
         )
         where += "".join(f", {key}={value}" for key, value in d["properties"].items())
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
+    if page["pins"]:
+        lines += ["", "## Pins", ""]
+    for pinned in page["pins"]:
+        some = ", ".join(_cell(key) for key in pinned["ops"][:_FIRST_PINS])
+        more = (
+            f" and {len(pinned['ops']) - _FIRST_PINS} more"
+            if len(pinned["ops"]) > _FIRST_PINS
+            else ""
+        )
+        lines.append(
+            f"- {pluralize(len(pinned['ops']), 'op')} on {_cell(pinned['device'])}: {some}{more}"
+        )
     if report["measurement"]:
         lines += [
             "",
@@ -419,29 +452,43 @@ def write_markdown(
             "",
             *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
         ]
-    if report["fallbacks"]:
+    if page["reasons"]:
         lines += [
             "",
             "## Fallbacks",
             "",
+            "| preferred | why not | ops | op types | runs on |",
+            "| --- | --- | ---: | --- | --- |",
+        ]
+    for f in page["reasons"]:
+        lines.append(
+            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | "
+            f"{_cell(', '.join(f['devices']))} |"
+        )
+    return lines
+
+
+def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
+    """The long lists, folded."""
+    totals = report["totals"]
+    lines: list[str] = []
+    if report["fallbacks"]:
+        lines += [
+            *_opened(f"Fallbacks by op type ({len(report['fallbacks'])})"),
             f"Ops that are off their preferred device. Times: {totals['kind']} {totals['source']}; they add up.",
             "",
             "| preferred | why not | op | ops | layers | runs on | subgraphs | transferred | time lost |",
             "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
         ]
-    for f in report["fallbacks"]:
-        why = _cell(f["reason"].replace(f" ({f['source']})", ""))
-        why = f"{why} ([document]({f['source']}))" if f["source"].startswith("https://") else why
-        why += f" ({f['by_rule']:,} by rule)" if f["by_rule"] else ""
-        lines.append(
-            f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
-            f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
-            f"{f['lost']} |"
-        )
+        for f in report["fallbacks"]:
+            lines.append(
+                f"| {_cell(f['wanted'])} | {_why(f)} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
+                f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
+                f"{f['lost']} |"
+            )
+        lines += _CLOSED
     lines += [
-        "",
-        "## Subgraphs",
-        "",
+        *_opened(f"Subgraphs ({len(report['subgraphs'])})"),
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
     ]
@@ -450,11 +497,10 @@ def write_markdown(
             f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
             f"{human_bytes(s['total'])} |"
         )
+    lines += _CLOSED
     if report["transfers"]:
         lines += [
-            "",
-            "## Transfers",
-            "",
+            *_opened(f"Transfers ({len(report['transfers'])})"),
             "| transfer | from | to | size |",
             "| --- | ---: | --- | ---: |",
         ]
@@ -464,6 +510,7 @@ def write_markdown(
                 f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
                 f"{human_bytes(t['bytes'])}{counted_as} |"
             )
+        lines += _CLOSED
     if report["wires"]:
         lines += [
             "",
@@ -480,12 +527,7 @@ def write_markdown(
             f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
             f"{human_seconds(w['seconds'])} |"
         )
-    lines += ["", stamp] if stamp else []
-    return [
-        write_atomic(
-            out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n"
-        )
-    ]
+    return lines
 
 
 def write_html(
@@ -614,6 +656,7 @@ def _layout(
         "report": report,
         "headline": headline(report),
         "predicted": predicted,
+        "boxes": boxes(placement),
         "measured": in_words(report["measurement"]) if report["measurement"] else [],
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
@@ -629,8 +672,23 @@ def _source(placements: Iterable[Placement]) -> str:
     return "estimate" if "estimate" in sources else "measured"
 
 
-def _sizes(define: Mapping[str, int]) -> list[str]:
-    return [f"Sizes of the inputs: {_cell(sizes_text(define))}.", ""] if define else []
+_FIRST_PINS = 8
+"""Pinned ops of a device that are named."""
+_CLOSED = ["", "</details>"]
+
+
+def _opened(title: str) -> list[str]:
+    """The begin of a part that is folded where Markdown is shown; `_CLOSED` is its end."""
+    return ["", f"<details><summary>{title}</summary>", ""]
+
+
+def _why(fallback: Mapping[str, Any]) -> str:
+    why, source = (
+        _cell(fallback["reason"].replace(f" ({fallback['source']})", "")),
+        fallback["source"],
+    )
+    why = f"{why} ([document]({source}))" if source.startswith("https://") else why
+    return why + (f" ({fallback['by_rule']:,} by rule)" if fallback.get("by_rule") else "")
 
 
 def _memory(device: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ FOREIGN = {
     ".pdiparams": "only weights: name the .pdmodel or .json file beside it",
 }
 """Suffix of what does not open -> what it is, and the way to a format that opens."""
-_LOOKS_LIKE = (
+LOOKS_LIKE = (
     (
         b"GGUF",
         "a GGUF file, which holds weights for llama.cpp and no graph; export the model to ONNX",
@@ -73,6 +73,7 @@ _LOOKS_LIKE = (
     (b"{", "JSON text; convert it to a binary .onnx file first"),
     (b"\x89HDF", "an HDF5 (Keras) file; convert it to ONNX first"),
 )
+"""First bytes of what is not a model -> what it is, and what to do."""
 
 
 def read_model(path: str | Path) -> ModelProto:
@@ -322,7 +323,7 @@ def _read_bytes(path: Path) -> bytes:
 def _diagnosis(data: bytes) -> str:
     if data[4:8] == _ORT_FORMAT:
         return "not an ONNX model: it is a model in ONNX Runtime's own format (.ort); use the .onnx file that it was made from"
-    for magic, meaning in _LOOKS_LIKE:
+    for magic, meaning in LOOKS_LIKE:
         if data.lstrip()[: len(magic)] == magic or data.startswith(magic):
             return f"not an ONNX model: it is {meaning}"
     # ModelProto starts with ir_version (field 1, varint) in every file that an exporter writes.

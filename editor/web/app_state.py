@@ -16,7 +16,13 @@ from typing import Any
 from editor import limits
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
-from editor.errors import Cancelled, EditorError, ModelError, PlanError, UnboundSymbolError
+from editor.errors import (
+    Cancelled,
+    EditorError,
+    ModelError,
+    PlanError,
+    UnboundSymbolError,
+)
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.measure.prediction import correct_profiles
@@ -34,7 +40,7 @@ from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
-from editor.web.open_request import OpenRequest
+from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
@@ -207,7 +213,8 @@ class AppState:
         """Opens a model or plan; returns to the document of earlier work on it where there is one.
 
         Raises:
-            EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for.
+            EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for,
+                ``EarlierWorkError`` when the request says to ask and the earlier work was edited.
         """
         path = _local_path(request.path)
         self._check_path(path)
@@ -218,8 +225,10 @@ class AppState:
         devices = [dict(d.entry) for d in load_devices(request.devices)]
         graph = self._load(path, request.define, request.assume_sizes)
         known = self.store.find(str(graph.path), graph.sha256, graph.define, devices)
-        if known is not None:
+        if known is not None and (known.cursor == 0 or request.earlier == "continue"):
             return self.document(known.id)
+        if known is not None and request.earlier == "ask":
+            raise EarlierWorkError(known.id, known.updated)
         return self._create(graph, devices, Settings(), text_of_table(request.devices))
 
     def document(self, document_id: str) -> Document:
@@ -531,6 +540,8 @@ def _local_path(text: str) -> Path:
         if "\0" in text:
             raise ValueError("a path has no NUL")
         _check_utf8(text)
+        if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":  # as file managers copy it
+            text = text[1:-1]
         return Path(text).expanduser()
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"{text!r} is not a path: {error}") from error

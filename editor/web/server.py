@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import logging
 import re
 import signal
@@ -44,6 +45,7 @@ from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.routes import add_routes
 from editor.web.security import LOOPBACK, Guard
 from editor.web.static_cache import StaticFileCache
+from editor.web.uploads import FORMATS
 from editor.workspace.history import Store
 
 log = logging.getLogger(__name__)
@@ -53,9 +55,13 @@ _FASTAPI_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openap
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<!--scheme--><title>{%title%}</title>{%favicon%}{%css%}</head>
-<body>{%app_entry%}<!--preview--><div hidden>{%config%}</div>
+<body>{%app_entry%}<!--preview--><!--formats--><div hidden>{%config%}</div>
 <template id="scripts">{%scripts%}{%renderer%}</template><!--later--><!--starter--></body>
 </html>"""
+# What opens, and what does not: told apart before anything is sent.
+_FORMATS = '<script type="application/json" id="formats">{}</script>'.format(
+    json.dumps(FORMATS).replace("<", "\\u003c")
+)
 _INLINE = re.compile(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.S)
 
 
@@ -94,6 +100,7 @@ class _Page(Dash):
         return (
             frame.replace("<!--scheme-->", scheme, 1)
             .replace("<!--preview-->", picture + script, 1)
+            .replace("<!--formats-->", _FORMATS, 1)
             .replace("<!--later-->", later, 1)
             .replace("<!--starter-->", starter, 1)
         )

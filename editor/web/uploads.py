@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from editor.errors import EditorError
-from editor.graph.model_file import MODEL_SUFFIXES
+from editor.graph.model_file import FOREIGN, LOOKS_LIKE, MODEL_SUFFIXES
 from editor.text import human_bytes, is_utf8
 
 MAX_BYTES = 16 << 30
@@ -48,6 +48,19 @@ _ZIP_FAULTS = (
 """What ``zipfile`` and the decompressors raise for damaged data; OSError is bzip2's."""
 _UPLOAD_ID = re.compile(r"[a-z0-9]{8,40}")
 _OLD_SECONDS = 24 * 3600
+
+
+_NO_MODEL = (
+    "the upload has no model that opens: ONNX, OpenVINO IR (.xml and .bin), TensorFlow Lite, TensorFlow, PaddlePaddle or "
+    "PyTorch (.pt2); other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
+)
+FORMATS = {
+    "opens": [*MODEL_SUFFIXES, ".zip", ".json"],
+    "foreign": FOREIGN,
+    "starts": [[start.decode("latin-1"), reason] for start, reason in LOOKS_LIKE],
+    "none": _NO_MODEL,
+}
+"""By what the page tells files apart before it sends them (`assets/upload.js`)."""
 
 
 @dataclass
@@ -281,10 +294,11 @@ def _the_model(files: list[Path], folder: Path) -> Path:
             raise EditorError(
                 f"the upload has {len(found)} {suffix} files ({names}); upload one with the files of its weights"
             )
-    raise EditorError(
-        "the upload has no model that opens: ONNX, OpenVINO IR (.xml and .bin), TensorFlow Lite, TensorFlow or PaddlePaddle; "
-        "other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
-    )
+    for suffix, reason in FOREIGN.items():
+        for path in files:
+            if path.suffix.lower() == suffix:
+                raise EditorError(f"{path.relative_to(folder)}: {reason}")
+    raise EditorError(_NO_MODEL)
 
 
 def _digest(files: list[Path], folder: Path) -> str:

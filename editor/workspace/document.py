@@ -451,6 +451,8 @@ class Document:
                 "plan": plan.fingerprint,
                 "unsplit": _best_unsplit(result),
                 "median": result.total.median,
+                "interval": [result.total.low, result.total.high],
+                "throughput_interval": result.throughput_interval,
                 "p99": result.total.p99,
                 "throughput": result.throughput,
                 "subgraphs": len(result.subgraphs),

@@ -291,6 +291,13 @@ def ready(page: Page) -> None:
     page.wait_for_timeout(300)
 
 
+def type_devices(page: Page, spec: str) -> None:
+    """Writes a device table on the start page."""
+    if not page.locator("#devices-spec").is_visible():
+        page.click("text=Type a device table")
+    page.fill("#devices-spec", spec)
+
+
 def until(page: Page, expression: str, arg: object = None, timeout: float = 30_000) -> None:
     """Waits until a script says yes. Playwright's own way evaluates text in the page, which the page's policy forbids."""
     end = time.monotonic() + timeout / 1000

@@ -7,7 +7,7 @@ import json
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
-from pages import Server, act, hold, ready, until, wait_for_figure
+from pages import Server, act, hold, ready, type_devices, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 _OUT_OF_REACH = """() => {
@@ -115,7 +115,7 @@ def test_at_200_percent_everything_can_be_reached(browser: BrowserContext, serve
         and page.evaluate(_OUT_OF_REACH) == []
     )
     page.fill("#path", str(EXAMPLES / "models" / "mobilenetv2.onnx"))
-    page.fill("#devices-spec", "runtimes.yaml")
+    type_devices(page, "runtimes.yaml")
     page.click("#open-path")
     ready(page)
     graph = page.locator("#graph").bounding_box()

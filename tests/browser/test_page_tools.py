@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
-from pages import Server, act, figure, fills, hold, node_at, ready, until, wait_for_figure
+from pages import (
+    Server,
+    act,
+    figure,
+    fills,
+    hold,
+    node_at,
+    ready,
+    type_devices,
+    until,
+    wait_for_figure,
+)
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -401,7 +412,7 @@ def test_no_barriers_that_axe_can_find(
     page.wait_for_timeout(700)
     found = {"start": Axe().run(page, options=options)}
     page.fill("#path", str(EXAMPLES / "models" / "mobilenetv2.onnx"))
-    page.fill("#devices-spec", "HETERO:GPU,CPU")
+    type_devices(page, "HETERO:GPU,CPU")
     page.click("#open-path")
     ready(page)
     page.mouse.click(*node_at(page, 3))

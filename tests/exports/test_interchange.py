@@ -429,7 +429,7 @@ def test_hostile_names_cannot_inject_markup_into_the_page(tmp_path: Path) -> Non
 
 
 def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
     with sync_playwright() as playwright:
@@ -444,6 +444,16 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         )
         page.goto(path.as_uri())
         assert "100 ops · 3 subgraphs" in page.inner_text("header")
+        for part in ("#verdict", "#assumptions", "#devices", "#pins", "#run", "#picture"):
+            expect(page.locator(part)).to_be_visible()
+        expect(page.locator("#picture rect")).to_have_count(3)
+        expect(page.locator("#pins")).to_contain_text("30 ops on B: getitem_33")
+        expect(page.locator("#subgraphs")).to_be_hidden()  # the appendix is folded
+        assert page.evaluate(
+            "document.querySelector('#ops').getBoundingClientRect().bottom <= innerHeight"
+        )
+        page.click("text=All ops, drawn")
+        expect(page.locator("canvas")).to_be_visible()
         box = page.locator("canvas").bounding_box()
         assert box is not None
         place = page.evaluate("[(d.x[0] - left) * z, (d.y[0] - top_) * z]")

@@ -34,13 +34,17 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     )
     assert report["measurement"]["kind"] == "measurement"
     text = plan.export("md", tmp_path / "md", measured=str(file))[0].read_text()
+    assert f"**{human_seconds(median)}** (measurement). " in text, "the measurement is the headline"
+    assert "The estimate from shapes is " in text
     assert "## Measurement" in text and "Unsplit on A" in text and "within tolerance" in text
     page = plan.export("html", tmp_path / "html", measured=str(file))[0].read_text()
     assert "Unsplit on A" in page
-    measured = f"Latency: {human_seconds(median)} (measurement), estimated "
-    assert measured in text and measured in page, "the figure of the plan"
-    unmeasured = plan.export("md", tmp_path / "none")[0].read_text()
-    assert "## Measurement" not in unmeasured and "(estimate from shapes)." in unmeasured
+    assert f"**{human_seconds(median)}** (measurement)" in text, "the figure of the plan"
+    assert f"Latency: {human_seconds(median)} (measurement), estimated " in page
+    without = plan.export("md", tmp_path / "none")[0].read_text()
+    assert (
+        "## Measurement" not in without and "(estimate from shapes). This plan was not" in without
+    )
 
     other = plan.repin({mobilenet.op_keys[plan.placement.placed_ops[5]]: "B"})
     for form in ("md", "html", "json"):

@@ -101,6 +101,7 @@ def test_a_zip_file_is_unpacked(tmp_path: Path) -> None:
     [
         ([], "no model that opens"),
         (["a.txt"], "no model that opens"),
+        (["a.txt", "a/b.gguf"], "a/b.gguf: a GGUF file holds weights"),
         (["a.onnx", "b.onnx"], "2 .onnx files"),
     ],
 )

@@ -18,6 +18,10 @@ _WIDE_PERCENT, _SKEWED_PERCENT = 20, 2
 """Intervals that are wider to each side, or reach farther to one side than to the other, are given by their ends."""
 
 
+_BURSTS = 0.8
+"""A rate of less than this part of what the median latency allows is explained."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """Percentiles of a sample of durations, in seconds, and the 95 % interval of the median."""
@@ -331,6 +335,14 @@ class BenchmarkResult:
         return human_rate(self.throughput)
 
     @property
+    def explained_rate(self) -> str:
+        """As ``rate``, with a clause where it seems to contradict the median latency of one request after the other."""
+        median = self.total.median
+        if self.mode == "throughput" or _BURSTS <= self.throughput * median <= 1 / _BURSTS:
+            return self.rate
+        return f"{self.rate} with bursts: mean; {human_seconds(median)}: median"
+
+    @property
     def precision(self) -> str:
         """How well the median is known, in words; in mode throughput that of the requests per second."""
         reached = "" if self.settled else ", stopped at the time limit"
@@ -428,7 +440,7 @@ class BenchmarkResult:
             f"Total time: {_us(t.median)} microseconds{mark}",
             f"Latency ({_of_runs(t.count, self.runs)}): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  "
             f"p99 {_ms(t.p99)}  min {_ms(t.min)}  max {_ms(t.max)} ms",
-            f"Throughput: {self.throughput:.2f} requests/s"
+            f"Throughput: {self.throughput:.2f} requests/s{self.explained_rate.removeprefix(self.rate)}"
             + (
                 f" ({self.requests} in flight, {self.precision})"
                 if self.mode == "throughput"

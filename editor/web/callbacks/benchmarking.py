@@ -21,6 +21,7 @@ from editor.web.panels.benchmark_panel import (
     stale,
     tokens_view,
     tuned_view,
+    versus_chart,
 )
 from editor.web.panels.charts import live_figure
 from editor.web.view import colours_of
@@ -48,6 +49,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(
         Output("bench-chart-box", "children"),
+        Output("bench-versus", "children"),
         Input("run", "data"),
         Input("scheme", "data"),
         State("doc", "data"),
@@ -58,7 +60,7 @@ def register(app: Dash, state: AppState) -> None:
         if not run or benchmark is None:
             raise PreventUpdate
         document = await asyncio.to_thread(state.document, document_id)
-        return await asyncio.to_thread(_chart, document, benchmark, scheme or "light")
+        return await state.long_work.run(_charts, document, benchmark, scheme or "light")
 
     @app.callback(
         Output("bench-stale", "children"),
@@ -96,6 +98,15 @@ def _can_calibrate(benchmark: BenchmarkState | None) -> bool:
     if benchmark is None or benchmark.kind != "benchmark" or not benchmark.has_result:
         return False
     return bool(benchmark.job.result(0)[0].can_correct_profiles)
+
+
+def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple[Any, Any]:
+    """The samples, and after a benchmark the plan beside not splitting."""
+    beside = None
+    if benchmark.kind == "benchmark" and benchmark.job.done and benchmark.has_result:
+        result, plan = benchmark.job.result(0)[0], benchmark.plan.placement.fingerprint
+        beside = versus_chart(result, document.runs(), plan, scheme)
+    return _chart(document, benchmark, scheme), beside
 
 
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:

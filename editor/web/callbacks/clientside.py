@@ -30,7 +30,14 @@ def register(app: Dash) -> None:
     add("redrawn", Input("graph", "elements"), State("detail", "data"))
     add("detailMode", Input("detail-mode", "value"), State("detail", "data"))
     add("noticeArrived", Input("notice", "children"))
-    add("chooseDevices", Output("devices-spec", "value"), Input("devices-choice", "value"))
+    here = {"type": "device-here", "name": ALL}
+    add(
+        "chooseDevices",
+        Output("devices-spec", "value"),
+        Input("devices-choice", "value"),
+        Input(here, "checked"),
+        State(here, "id"),
+    )
     add("ribbonBy", Input("ribbon-by", "value"))
     add("comparisonArrived", Input("compare-result", "children"))
     for result in ("hints-result", "sizes-result"):

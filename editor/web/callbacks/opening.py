@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
@@ -14,9 +14,9 @@ from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan
 from editor.web.messages import RELOAD, Text, validated
-from editor.web.open_request import OpenRequest
+from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.pages.editor import editor_page
-from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
+from editor.web.pages.start import EXAMPLES, earlier_form, resolve_spec, start_page, symbol_form
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.workspace.document import Document
@@ -26,6 +26,8 @@ class _Wanted(BaseModel):
     path: Text
     devices: Text
     define: dict[str, int]
+    assume_sizes: bool = False
+    earlier: Literal["continue", "ask", "fresh"] = "ask"
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -63,6 +65,7 @@ def register(app: Dash, state: AppState) -> None:
                 "path": str(state.examples / "models" / example.file),
                 "devices": str(state.examples / "devices" / example.devices),
                 "define": example.define,
+                "assume_sizes": True,
             }
         devices = resolve_spec((spec or "").strip(), state.examples)
         chosen = uploaded if trigger == "uploaded" else path
@@ -88,6 +91,17 @@ def register(app: Dash, state: AppState) -> None:
         }
         known = request.get("define")
         return {**request, "define": {**(known if isinstance(known, dict) else {}), **sizes}}
+
+    @app.callback(
+        Output("request", "data", allow_duplicate=True),
+        Input("open-fresh", "n_clicks"),
+        State("request", "data"),
+        prevent_initial_call=True,
+    )
+    def fresh(clicks: int | None, request: dict[str, Any]) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return {**request, "earlier": "fresh"}
 
     @app.callback(
         Output("resized", "data"),
@@ -144,8 +158,12 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         try:
             asked = validated(_Wanted, request, "a request")
-            wanted = OpenRequest(asked.path, asked.devices, asked.define)
+            wanted = OpenRequest(
+                asked.path, asked.devices, asked.define, asked.assume_sizes, asked.earlier
+            )
             document = await state.long_work.run(state.open, wanted)
+        except EarlierWorkError as error:
+            return no_update, None, earlier_form(error), ""
         except UnboundSymbolError as error:
             return (
                 no_update,

@@ -14,7 +14,7 @@ from editor.errors import WorkspaceError
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.thumbnail import thumbnail_of
-from editor.web.open_request import OpenRequest
+from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.panels.device_form import choices
 from editor.web.panels.parts import icon, problem, scheme_toggle
 from editor.workspace.history import Record
@@ -32,6 +32,14 @@ class Example:
     define: dict[str, int]
 
 
+_FIRST_RECENT, _MOST_RECENT = 6, 200
+"""Documents that are listed at first, and in all."""
+FORMAT_WORDS = (
+    "ONNX, OpenVINO IR (.xml with .bin), TensorFlow Lite, SavedModel or .pb, PaddlePaddle, PyTorch .pt2; "
+    "a folder or zip of one; a plan (.json)"
+)
+_GLOW = 3
+"""Index of the first example for the compiler Glow, whose development has ended; they are folded."""
 EXAMPLES = (
     Example(
         "mobilenetv2.onnx", "MobileNetV2", "100 ops, on three real runtimes", "runtimes.yaml", {}
@@ -46,7 +54,7 @@ EXAMPLES = (
     Example(
         "whisper-tiny-decoder.onnx",
         "Whisper tiny, decoder",
-        "243 ops, sizes chosen at run time",
+        "243 ops, dynamic dimensions",
         "runtimes.yaml",
         {},
     ),
@@ -74,6 +82,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
         if request is None
         else {"path": request.path, "devices": request.devices, "define": dict(request.define)}
     )
+    recent = _recent(state)
     return html.Div(
         [
             controls.Store(id="request", data=data),
@@ -98,8 +107,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                 [
                     html.H1("Split a neural network over devices"),
                     html.P(
-                        "Every op of the model gets a device, automatically. See which, and why; repaint "
-                        "what you like; and measure the result on the real runtimes.",
+                        "Every op gets a device, automatically. See which and why, repaint what you like, measure it "
+                        "on the real runtimes.",
                         className="lead",
                     ),
                     html.Div(
@@ -114,15 +123,25 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                         ],
                         className="opening-row",
                     ),
+                    html.Div(
+                        [
+                            html.Section(
+                                [
+                                    html.H2("Your model", className="heading"),
+                                    *_own_model(state.devices),
+                                ]
+                            ),
+                            html.Section(recent) if recent else None,
+                        ],
+                        className="ways",
+                    ),
                     html.H2("Examples", className="heading"),
-                    html.Div([_example(i, e) for i, e in enumerate(EXAMPLES)], className="cards"),
-                    html.H2("Your model", className="heading"),
-                    _own_model(state.devices),
-                    *_recent(state),
-                    html.H2("On this machine", className="heading"),
-                    html.Ul(
-                        [html.Li([html.B(name), f" — {text}"]) for name, text in _machine()],
-                        className="machine",
+                    html.Div(_examples(0, _GLOW), className="cards"),
+                    html.Details(
+                        [
+                            html.Summary("Two more, for the compiler Glow"),
+                            html.Div(_examples(_GLOW, len(EXAMPLES)), className="cards"),
+                        ]
                     ),
                 ],
                 id="start",
@@ -131,15 +150,32 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
     )
 
 
-def _machine() -> list[tuple[str, str]]:
-    """(name, description) of each device, and of what is installed but cannot be used."""
-    devices = [
-        (d.name, f"{d.description} ({d.details})" if d.details else d.description)
+def _machine() -> html.Ul:
+    """The devices of this machine, to be ticked, and what is installed but cannot be used."""
+    devices = {
+        d.name: f"{d.description} ({d.details})" if d.details else d.description
         for d in available_devices()
+    }
+    ticks = [
+        [
+            controls.Checkbox(id={"type": "device-here", "name": name}, checked=True, label=name),
+            _what_it_is(devices[name]),
+        ]
+        for name in names_here()
     ]
-    return devices + [
-        (part.name, f"installed but unusable: {part.reason}") for part in unusable_runtimes()
+    unusable = [
+        _what_it_is(f"{part.name} is installed but unusable: {part.reason}")
+        for part in unusable_runtimes()
     ]
+    return html.Ul([html.Li(line) for line in [*ticks, *unusable]], className="machine")
+
+
+def _what_it_is(text: str) -> html.Span:
+    return html.Span(text, className="machine-what", title=text)
+
+
+def _examples(start: int, end: int) -> list[html.Button]:
+    return [_example(i, EXAMPLES[i]) for i in range(start, end)]
 
 
 def _example(number: int, example: Example) -> html.Button:
@@ -147,14 +183,13 @@ def _example(number: int, example: Example) -> html.Button:
         [
             html.Div(example.title, className="card-value"),
             html.Div(example.what, className="card-detail"),
-            html.Div(f"devices: {example.devices}", className="card-detail"),
         ],
         id={"type": "example", "number": number},
         className="card example",
     )
 
 
-def _own_model(devices: str) -> html.Div:
+def _own_model(devices: str) -> list[Any]:
     here = f"HETERO:{','.join(names_here())}"
     tables = [
         {"value": name, "label": label}
@@ -166,62 +201,70 @@ def _own_model(devices: str) -> html.Div:
             ("glow-cpu-first.yaml", "Glow: CPU before OpenCL"),
         )
     ]
-    return html.Div(
-        [
-            html.Div(
-                [
-                    controls.Field(
-                        id="path",
-                        label="Path of a model or plan on this machine",
-                        placeholder="/models/my-model.onnx",
-                        className="grow",
-                    ),
-                    controls.Field(
-                        id="devices-spec",
-                        label="Devices by priority: HETERO:GPU,CPU, or a table (YAML file)",
-                        width=360,
-                        value=devices or here,
-                        suggestions=tables,
-                    ),
-                    controls.Button("Open", id="open-path", primary=True),
-                ],
-                className="own",
-            ),
-            controls.MultiSelect(
-                id="devices-choice",
-                data=choices(),
-                label="Or choose devices, the most wanted first",
-                value=[],
-                placeholder="What is here, planned devices, and presets of real accelerators",
-            ),
-            html.Div(
-                [
-                    html.Div(
-                        [
-                            icon("upload"),
-                            html.Span(
-                                [
-                                    "Drop a model here: a file, a folder with its weights, or a zip "
-                                    "of one. Or choose "
-                                ]
-                            ),
-                            html.Button("files", className="link", **{"data-upload": "files"}),
-                            html.Span(" or "),
-                            html.Button("a folder", className="link", **{"data-upload": "folder"}),
-                        ]
-                    ),
-                    html.Div(id="upload-progress", role="status"),
-                ],
-                id="upload",
-                className="upload",
-            ),
-        ]
-    )
+    return [
+        html.Div(
+            [
+                html.Div(
+                    [icon("upload"), html.B("Drop a model anywhere on this page")],
+                    className="upload-title",
+                ),
+                html.Div(FORMAT_WORDS, className="hint"),
+                html.Div(
+                    [
+                        html.Button(
+                            "Choose files …", className="button", **{"data-upload": "files"}
+                        ),
+                        html.Button(
+                            "Choose a folder …", className="button", **{"data-upload": "folder"}
+                        ),
+                    ],
+                    className="upload-buttons",
+                ),
+                html.Div(id="upload-progress", role="status"),
+            ],
+            id="upload",
+            className="upload",
+        ),
+        html.Div(
+            [
+                controls.Field(
+                    id="path",
+                    label="Or the path of a model or plan on this machine",
+                    placeholder="/models/my-model.onnx",
+                    className="grow",
+                ),
+                controls.Button("Open", id="open-path", primary=True),
+            ],
+            className="own",
+        ),
+        html.H3("On these devices, in this order"),
+        controls.MultiSelect(
+            id="devices-choice",
+            data=choices()[1:],
+            label="Planned devices, tried first",
+            value=[],
+            placeholder="Add one …",
+        ),
+        _machine(),
+        html.Details(
+            [
+                html.Summary("Type a device table"),
+                controls.Field(
+                    id="devices-spec",
+                    label="Devices by priority: HETERO:GPU,CPU, or a table (YAML file)",
+                    value=devices or here,
+                    suggestions=tables,
+                ),
+            ],
+            id="devices-typed",
+            open=bool(devices),
+        ),
+    ]
 
 
 def _recent(state: AppState) -> list[Any]:
     try:
-        records = state.store.recent(6)
+        records = state.store.recent(_MOST_RECENT)
     except WorkspaceError as error:
         return [
             html.H2("Recent", className="heading"),
@@ -229,24 +272,43 @@ def _recent(state: AppState) -> list[Any]:
         ]
     if not records:
         return []
-    rows = [
-        controls.Link(
-            [
-                _picture(state, r),
-                html.B(r.title),
-                html.Span(
-                    f" {' '.join((_device_names(state, r), size_words(r.define)))} ",
-                    className="recent-devices",
-                ),
-                html.Span(f" {r.model}", className="recent-path"),
-                html.Span(r.updated[:16].replace("T", " ") + " UTC", className="recent-time"),
-            ],
-            href=f"/d/{r.id}",
-            className="recent",
+    rows = [_row(state, record) for record in records]
+    return [
+        html.H2("Recent", className="heading"),
+        html.Div(rows[:_FIRST_RECENT]),
+        html.Details(
+            [html.Summary(f"Show all {len(rows)}"), *rows[_FIRST_RECENT:]], id="recent-more"
         )
-        for r in records
+        if len(rows) > _FIRST_RECENT
+        else None,
     ]
-    return [html.H2("Recent", className="heading"), html.Div(rows)]
+
+
+def _row(state: AppState, record: Record) -> controls.Link:
+    devices = " · ".join(filter(None, (_device_names(state, record), size_words(record.define))))
+    return controls.Link(
+        [
+            html.Span(
+                [
+                    html.B(record.title, title=record.title),
+                    html.Span(
+                        record.updated[:16].replace("T", " ") + " UTC", className="recent-time"
+                    ),
+                ],
+                className="recent-line",
+            ),
+            html.Span(
+                [
+                    _picture(state, record),
+                    html.Span(devices, className="recent-devices", title=devices),
+                    html.Span(record.model, className="recent-path", title=record.model),
+                ],
+                className="recent-line",
+            ),
+        ],
+        href=f"/d/{record.id}",
+        className="recent",
+    )
 
 
 def _picture(state: AppState, record: Record) -> Any:
@@ -284,6 +346,33 @@ def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str)
                     for name in symbols
                 ]
                 + [controls.Button("Open with these sizes", id="open-sizes", primary=True)],
+                className="own",
+            ),
+        ],
+        className="sizes",
+    )
+
+
+def earlier_form(error: EarlierWorkError) -> html.Div:
+    """Asks whether to continue with an edited document or to start another one."""
+    when = error.updated[:16].replace("T", " ")
+    return html.Div(
+        [
+            html.H2("Continue where you left off, or start fresh?", className="heading"),
+            html.P(
+                f"There is an edited document of this model with these devices, last used {when} UTC. It is kept in either "
+                "case.",
+                className="hint wide",
+            ),
+            html.Div(
+                [
+                    controls.Link(
+                        "Continue where you left off",
+                        href=f"/d/{error.document}",
+                        className="button primary",
+                    ),
+                    controls.Button("Start fresh", id="open-fresh"),
+                ],
                 className="own",
             ),
         ],

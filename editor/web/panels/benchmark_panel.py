@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import dcc, html
 
 from editor.arguments import MOST_TOKENS
-from editor.execution.measure.figures import Baseline, BenchmarkResult
+from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import TokenBenchmark
 from editor.execution.measure.tune import Tuned
@@ -19,6 +19,7 @@ from editor.placement.device_profile import DeviceProfile
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.panels.charts import Bar, versus_figure
 from editor.web.panels.parts import kind_badge, problem
 from editor.web.panels.tables import (
     bytes_column,
@@ -29,6 +30,7 @@ from editor.web.panels.tables import (
 )
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
@@ -133,6 +135,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
             ),
             html.Div(id="bench-problem"),
             html.Div(id="bench-stale"),
+            html.Div(id="bench-versus"),
             html.Div(idle(), id="bench-result"),
             html.Div(id="bench-chart-box"),
             html.Div(runs_view(document), id="bench-runs"),
@@ -149,32 +152,81 @@ def _last(document: Document) -> str:
     return "Not run yet."
 
 
-def chart(figure: Any) -> dcc.Graph:
-    """The live chart. Made when a benchmark starts: its library is the largest file of the page."""
+def chart(figure: Any, identity: str = "bench-chart", height: int = 250) -> dcc.Graph:
+    """A chart. Made when a benchmark starts: its library is the largest file of the page."""
     return dcc.Graph(
-        id="bench-chart",
+        id=identity,
         figure=figure,
-        style={"height": "250px"},
+        style={"height": f"{height}px"},
         config={"displaylogo": False, "responsive": True, "displayModeBar": False},
     )
 
 
-def idle() -> html.P:
-    """Before the first run."""
-    return html.Div(
-        [
-            html.P(
-                "Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
-                "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
-                "Planned devices run on a stand-in; their times are estimates.",
-                className="hint wide",
-            ),
-            html.P(
-                "Profile measures what each op takes on each real device; the automatic mode can then decide by measured "
-                "costs. Tune runs the best few plans for real and proposes the fastest.",
-                className="hint wide",
-            ),
-        ]
+def versus_chart(
+    result: BenchmarkResult, runs: Sequence[Run], fingerprint: str, scheme: str
+) -> dcc.Graph | None:
+    """This plan beside not splitting and the latest run of each other layout; None where stand-ins ran.
+
+    Args:
+        result: a benchmark of this plan.
+        runs: those of the document, the newest first.
+        fingerprint: of this plan, which is among them.
+        scheme: "light" or "dark".
+    """
+    if result.estimated:
+        return None
+    many = result.mode == "throughput"
+    plan, unsplit, other = _VERSUS_COLOURS[scheme == "dark"]
+
+    def bar(name: str, rate: float | None, spread: Any, rates: Any, colour: str) -> Bar:
+        if many:
+            return Bar(name, rate or 0.0, tuple(rates) if rates else None, colour)
+        median, *ends = (1e3 * value for value in spread)
+        return Bar(name, median, (ends[0], ends[1]) if ends and ends[0] < ends[1] else None, colour)
+
+    def of(time: Spread) -> tuple[float, ...]:
+        return time.median, time.low, time.high
+
+    bars = [bar("This plan", result.throughput, of(result.total), result.throughput_interval, plan)]
+    bars += [
+        bar(f"Unsplit on {b.device}", b.throughput, of(b.time), b.throughput_interval, unsplit)
+        for b in result.baselines
+        if b.time is not None
+    ]
+    seen: set[str] = set()
+    for run in runs:
+        f = run.figures
+        same = f.get("mode", "latency") == result.mode and not f["estimated"]
+        alike = not many or f.get("requests") == result.requests
+        if same and alike and f.get("plan") not in (None, fingerprint) and f["layout"] not in seen:
+            seen.add(f["layout"])
+            spread = (f["median"], *f.get("interval", ()))
+            name = f"{f['layout']}, {run.when[:10]}"
+            bars.append(bar(name, f["throughput"], spread, f.get("throughput_interval"), other))
+    bars = bars[:_MOST_BARS]
+    unit = "requests/s" if many else "ms"
+    return chart(versus_figure(bars, unit, scheme), "bench-versus-chart", 52 + 27 * len(bars))
+
+
+_MOST_BARS = 10
+_VERSUS_COLOURS = (("#1971c2", "#adb5bd", "#b197fc"), ("#4dabf7", "#868e96", "#9775fa"))
+"""Of this plan, of not splitting and of other layouts, in the light and the dark scheme."""
+
+
+def idle() -> html.Table:
+    """What each button does, before the first run."""
+    rows = (
+        (
+            "Start",
+            "Runs the whole plan, each subgraph and transfer, and the unsplit model on each real device in turn. Outputs are "
+            "compared with the unsplit model. Planned devices are simulated on the CPU, which says nothing about their speed.",
+        ),
+        ("Profile", "Measures each op on each real device: costs can then be the measured ones."),
+        ("Tune", "Runs the best few plans and proposes the fastest."),
+    )
+    return html.Table(
+        html.Tbody([html.Tr([html.Th(name), html.Td(text)]) for name, text in rows]),
+        className="plain",
     )
 
 
@@ -329,22 +381,22 @@ def _cards(result: BenchmarkResult) -> html.Div:
     runs = (
         f"{result.requests} in flight · median {human_seconds(t.median)} a request"
         if many
-        else result.rate
+        else result.explained_rate
     )
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
     cards = [
         _card(
             "This plan, simulated on the CPU" if result.estimated else "This plan",
             [*figure, kind_badge(result.kind)],
-            *(
-                ["Outputs were checked; the time is of stand-ins and says nothing about speed."]
-                if result.estimated
-                else predicted
-            ),
+            "Outputs were checked; the time is of stand-ins and says nothing about speed."
+            if result.estimated
+            else "",
             f"{result.precision[:1].upper()}{result.precision[1:]}",
+            f"{result.runs} runs · {runs}",
+            *([] if result.estimated else predicted),
             f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
             f"max {human_seconds(t.max)}",
-            f"{result.runs} runs · {runs}",
+            shown=3,
         )
     ]
     for b in result.baselines:
@@ -360,7 +412,9 @@ def _cards(result: BenchmarkResult) -> html.Div:
             _card(
                 f"Unsplit on {b.device}",
                 [*large, kind_badge(Kind.MEASUREMENT)],
-                " · ".join(filter(None, (b.description, runs, *small, result.ratio_to(b)))),
+                result.ratio_to(b),
+                " · ".join(filter(None, (b.description, runs, *small))),
+                shown=1,
             )
         )
     if result.difference is not None:
@@ -411,7 +465,18 @@ def _advice(result: BenchmarkResult) -> str:
 
 def _doubts(result: BenchmarkResult) -> list[Any]:
     """Why the figures may be wrong, or other than in the runtime's own tools."""
-    notes = [html.P(f"{note}.", className="hint wide") for note in result.precision_notes]
+    notes = (
+        [
+            html.Details(
+                [
+                    html.Summary("Precision of the runtimes"),
+                    *(html.P(f"{note}.", className="hint wide") for note in result.precision_notes),
+                ]
+            )
+        ]
+        if result.precision_notes
+        else []
+    )
     if not result.disturbances:
         return notes
     return [
@@ -424,12 +489,16 @@ def _doubts(result: BenchmarkResult) -> list[Any]:
     ]
 
 
-def _card(title: str, value: list[Any], *details: str) -> html.Div:
+def _card(title: str, value: list[Any], *details: str, shown: int = 9) -> html.Div:
+    """A figure with what it means; details beyond the first ``shown`` are folded."""
+    lines = [html.Div(detail, className="card-detail") if detail else None for detail in details]
+    first, more = list(filter(None, lines[:shown])), list(filter(None, lines[shown:]))
     return html.Div(
         [
             html.Div(title, className="card-title"),
             html.Div(value, className="card-value"),
-            *(html.Div(detail, className="card-detail") for detail in details),
+            *first,
+            html.Details([html.Summary("More"), *more]) if more else None,
         ],
         className="card",
     )
@@ -565,9 +634,12 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
 
 def tuned_view(tuned: Tuned) -> list[Any]:
     """The candidates, fastest first, each with a button that takes it."""
-    rows = []
+    rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
+        alone = next((b.device for b in result.baselines if _is_unsplit(result, b)), "")
+        merged.add(alone)
+        name = f"{result.plan} = unsplit on {alone}" if alone else result.plan
         predicted = (
             "—"
             if not result.prediction or result.predicted_basis is None
@@ -589,7 +661,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         rows.append(
             html.Tr(
                 [
-                    html.Td(html.B(result.plan) if result.plan == tuned.best else result.plan),
+                    html.Td(html.B(name) if result.plan == tuned.best else name),
                     *figures,
                     html.Td("" if mine else tuned.evidence(result)),
                     html.Td(predicted),
@@ -612,8 +684,9 @@ def tuned_view(tuned: Tuned) -> list[Any]:
     rows += [
         _unsplit_row(baseline, tuned)
         for baseline in tuned.results[0].baselines
-        if baseline.time is not None
+        if baseline.time is not None and baseline.device not in merged
     ]
+    bursts = next((r for r in tuned.results if r.explained_rate != r.rate), None)
     first, second = (
         ("Requests/s", "Median") if tuned.mode == "throughput" else ("Median", "Requests/s")
     )
@@ -641,8 +714,20 @@ def tuned_view(tuned: Tuned) -> list[Any]:
             f"{': choose “Use this” to take a plan.' if len(tuned.results) > 1 else '.'}",
             className="hint wide",
         ),
+        html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")
+        if bursts
+        else None,
         *_doubts(tuned.results[0]),
     ]
+
+
+def _is_unsplit(result: BenchmarkResult, baseline: Baseline) -> bool:
+    """Whether a plan is the unsplit model on a device: one plan, measured once."""
+    return (
+        baseline.time is not None
+        and len(result.subgraphs) == 1
+        and result.subgraphs[0].device == baseline.device
+    )
 
 
 def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:

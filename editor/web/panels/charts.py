@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -127,6 +128,63 @@ def _add_medians(
     figure.layout.annotations[1].text = f"Median{'' if medians else ' so far'}, {unit}"
 
 
+@dataclass(frozen=True)
+class Bar:
+    """One way to run the model, in ms or requests/s."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    """With 95 %; None where it is not known"""
+    colour: str
+
+
+def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
+    """A bar per way to run the model, the best on top, with its interval."""
+    ordered = sorted(bars, key=lambda bar: bar.value if unit != "ms" else -bar.value)
+    figure = go.Figure(
+        go.Bar(
+            x=[bar.value for bar in ordered],
+            y=[_escape(bar.name) for bar in ordered],
+            orientation="h",
+            marker={"color": [bar.colour for bar in ordered]},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [b.interval and b.interval[1] - b.value for b in ordered],
+                "arrayminus": [b.interval and b.value - b.interval[0] for b in ordered],
+                "color": "#adb5bd" if scheme == "dark" else "#343a40",
+                "thickness": 1.4,
+                "width": 5,
+            },
+            text=[f"{bar.value:.3g} {unit}" for bar in ordered],
+            textposition="inside",
+            insidetextanchor="start",
+            hovertemplate=f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
+        )
+    )
+    ink, grid = _inks(scheme)
+    figure.update_layout(
+        margin={"l": 8, "r": 16, "t": 6, "b": 34},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
+        bargap=0.28,
+        showlegend=False,
+    )
+    title = "Latency, ms (median, 95 % interval)" if unit == "ms" else "Requests/s (95 % interval)"
+    figure.update_xaxes(
+        gridcolor=grid, zerolinecolor=grid, rangemode="tozero", title={"text": title, "standoff": 2}
+    )
+    figure.update_yaxes(automargin=True, ticksuffix="  ")
+    return figure
+
+
+def _inks(scheme: str) -> tuple[str, str]:
+    """Of texts and of the grid."""
+    return ("#dee2e6", "#373a40") if scheme == "dark" else ("#343a40", "#e9ecef")
+
+
 def _height(sample: dict[str, Any]) -> float:
     """Requests per second where several were in flight, else milliseconds."""
     rate = sample.get("rate")
@@ -185,7 +243,7 @@ def _add_shares(
 
 
 def _dress(figure: go.Figure, scheme: str) -> go.Figure:
-    ink, grid = ("#dee2e6", "#373a40") if scheme == "dark" else ("#343a40", "#e9ecef")
+    ink, grid = _inks(scheme)
     figure.update_layout(
         barmode="stack",
         margin={"l": 44, "r": 12, "t": 34, "b": 34},

@@ -1,0 +1,146 @@
+"""The first page of a report: what a ticket needs. Long lists of ops and subgraphs follow it as an appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.graph.layout.layered import draw
+from editor.graph.proposed_sizes import sizes_text
+from editor.kinds import Kind, compare_medians
+from editor.placement.costs import peaks_of
+from editor.placement.placement import Placement
+from editor.text import human_seconds
+
+_MOST_BOXES = 40
+"""Subgraphs whose picture can be read on a page."""
+BOX_WIDTH = 128
+
+
+def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Verdict, assumptions, pins, and fallbacks by reason, of a report's other parts."""
+    return {
+        "verdict": _verdict(report),
+        "assumptions": _assumptions(placement, report),
+        "pins": _pins(placement),
+        "reasons": by_reason(report["fallbacks"]),
+    }
+
+
+def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
+    """The one figure, what it is, and how it compares with not splitting."""
+    totals, measured = report["totals"], report["measurement"]
+    kind, rate = f"{totals['kind']} {totals['source']}", totals["throughput"]
+    estimate = f"{rate:.1f} requests/s" if rate else human_seconds(totals["latency"])
+    if measured is None:
+        return {"figure": estimate, "kind": kind, "words": "This plan was not measured."}
+    if measured["kind"] != Kind.MEASUREMENT:
+        return {
+            "figure": estimate,
+            "kind": kind,
+            "words": "A benchmark ran stand-ins for planned devices: it says nothing about speed.",
+        }
+    many = measured["mode"] == "throughput"
+    figure = (
+        f"{measured['throughput']:.1f} requests/s" if many else human_seconds(measured["median"])
+    )
+    beside = _against(measured, many) if totals["subgraphs"] > 1 else "It is not split."
+    return {
+        "figure": figure,
+        "kind": str(Kind.MEASUREMENT),
+        "words": f"{beside} The {kind} is {estimate}{' a request' if many and not rate else ''}.",
+    }
+
+
+def _against(measured: Mapping[str, Any], many: bool) -> str:
+    """How the plan compares with the fastest unsplit model."""
+    key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
+    found = [b for b in measured["baselines"] if b[key] and b.get(limits)]
+    if not found or not measured[limits]:
+        return "There is no unsplit model to compare it with."
+    best = (max if many else min)(found, key=lambda b: b[key])
+    ours, theirs, ratio = measured[limits], best[limits], measured[key] / best[key]
+    if many:  # by the time of a request, so that more is less
+        ours, theirs = ([1 / b, 1 / a] for a, b in (ours, theirs))
+        ratio = 1 / ratio
+    other = f"{best[key]:.1f} requests/s" if many else human_seconds(best[key])
+    words = compare_medians(tuple(ours), tuple(theirs), ratio)
+    than = "than not splitting" if words.endswith(("faster", "slower")) else "against not splitting"
+    return f"{words[:1].upper()}{words[1:]} {than} ({other} on {best['device']})."
+
+
+def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
+    """What the figures rest on, in sentences."""
+    define, lines = report["model"]["define"], []
+    if define:
+        lines.append(f"Sizes of the inputs: {sizes_text(define)}.")
+    for device in placement.devices:
+        if not placement.op_counts[device.name]:
+            continue
+        taken = device.published.assumes
+        if taken:
+            lines.append(f"{device.name}: planned as if the model were {taken}.")
+        elif device.planned:
+            lines.append(f"{device.name}: the model's precision as exported.")
+        if assumed := _assumed_peaks(device):
+            lines.append(f"{device.name}: not in the device table, so assumed: {assumed}.")
+    lines.append("Inputs and outputs of the model are not sent to or from a host in any estimate.")
+    return lines
+
+
+def _assumed_peaks(device: Device) -> str:
+    """The figures of an estimate that no table states."""
+    peaks, link = peaks_of(device), device.link
+    parts = [
+        "" if device.peak_compute else f"{peaks.compute / 1e9:.4g} GFLOP/s",
+        "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
+    ]
+    if np.isfinite(peaks.bandwidth):
+        parts += [
+            "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
+            "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
+        ]
+    return ", ".join(filter(None, parts))
+
+
+def _pins(placement: Placement) -> list[dict[str, Any]]:
+    """The ops that a person put on each device."""
+    found: dict[str, list[str]] = {}
+    for key, device in placement.settings.pins.items():
+        found.setdefault(device, []).append(key)
+    return [{"device": device, "ops": ops} for device, ops in found.items()]
+
+
+def by_reason(fallbacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Fallbacks of the same reason as one, the most ops first."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for f in fallbacks:
+        group = found.setdefault(
+            (f["wanted"], f["reason"]),
+            {"wanted": f["wanted"], "reason": f["reason"], "source": f["source"], "ops": 0}
+            | {"types": [], "devices": []},
+        )
+        group["ops"] += len(f["ops"])
+        group["types"].append(f"{f['op_type']} ({len(f['ops'])})")
+        group["devices"] = list(dict.fromkeys([*group["devices"], *f["devices"]]))
+    return sorted(found.values(), key=lambda group: -group["ops"])
+
+
+def boxes(placement: Placement) -> dict[str, Any] | None:
+    """The subgraphs as boxes that fit a page, with the edges between them; None where there are too many."""
+    subgraphs = placement.subgraphs
+    if not 1 < len(subgraphs) <= _MOST_BOXES:
+        return None
+    ends = np.array([(p, s.id) for s in subgraphs for p in s.depends_on], np.int64).reshape(-1, 2)
+    drawing = draw(len(subgraphs), ends[:, 0], ends[:, 1], BOX_WIDTH, wrap=True)
+    return {
+        "x": [round(float(v)) for v in drawing.x],
+        "y": [round(float(v)) for v in drawing.y],
+        "edges": ends.tolist(),
+        "bends": {
+            i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()
+        },
+    }

@@ -1,0 +1,159 @@
+"""The start page: what it shows first, what it takes, and what it refuses before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES, write_dag
+from pages import Serve, Server, act, ready, type_devices, wait_for_figure
+from playwright.sync_api import Page, expect
+
+import editor
+from editor.placement.placement import Settings
+from editor.workspace.history import Store
+from editor.workspace.solver import first_decisions
+
+MOBILENET = EXAMPLES / "models" / "mobilenetv2.onnx"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dag(tmp_path_factory.mktemp("model") / "small.onnx", [[], [0], [1]])
+
+
+def drag(page: Page, what: str, file: Path) -> None:
+    """As a person who drags a file over the page; the browser itself makes the events."""
+    data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
+    session = page.context.new_cdp_session(page)
+    session.send("Input.dispatchDragEvent", {"type": what, "x": 900, "y": 500, "data": data})
+    session.detach()
+
+
+def test_the_drop_zone_and_recent_work_are_seen_without_scrolling(
+    page: Page, serve: Serve, model: Path
+) -> None:
+    server = serve()
+    graph, store = editor.load_model(model), Store(str(server.workspace))
+    for i in range(8):
+        name = f"{'long-name-' * 20}{i}.onnx"
+        store.create(
+            name,
+            f"/models/{name}",
+            graph.sha256,
+            {},
+            first_decisions(Settings(), [{"name": "CPU", "backendName": "CPU"}]),
+        )
+    page.goto(f"{server.url}/open")
+    for place in ("#upload", "#path", "#devices-choice", "text=Show all 8", "text=MobileNetV2"):
+        expect(page.locator(place).first).to_be_in_viewport(ratio=1)
+    expect(page.locator(".recent:visible")).to_have_count(6)
+    for width in (1280, 800, 390):
+        page.set_viewport_size({"width": width, "height": 720})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=Show all 8")
+    expect(page.locator(".recent:visible")).to_have_count(8)
+    page.set_viewport_size({"width": 1280, "height": 720})
+
+
+def test_a_file_may_be_dropped_anywhere_and_the_page_says_so(
+    page: Page, server: Server, model: Path
+) -> None:
+    page.goto(f"{server.url}/open")
+    expect(page.locator("#upload")).to_be_visible()
+    drag(page, "dragEnter", model)
+    drag(page, "dragOver", model)
+    expect(page.locator("#drop")).to_be_visible()
+    expect(page.locator("#drop")).to_have_text("Drop to open")
+    page.dispatch_event(
+        "#start", "dragleave"
+    )  # of the window: a browser names no element that it went to
+    expect(page.locator("#drop")).to_be_hidden()
+    drag(page, "dragEnter", model)
+    drag(page, "dragOver", model)
+    drag(page, "drop", model)
+    ready(page)
+    expect(page.locator("#drop")).to_be_hidden()
+    assert "/d/" in page.url
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "llama.gguf",
+            b"GGUF",
+            "holds weights for llama.cpp and no graph; export the model to ONNX",
+        ),
+        ("a.safetensors", b"", "safetensors hold weights and no graph"),
+        ("net.pt", b"PK\x03\x04", "a file of PyTorch, which runs code when it is loaded"),
+        ("net.H5", b"\x89HDF", "a Keras model in HDF5"),
+        ("net.engine", b"", "use the model that it was built from"),
+        ("net.mlmodel", b"", "a Core ML model"),
+        ("net.bin", b"", "only weights: name the .xml or .onnx file beside it"),
+        ("net.onnx", b"  <!DOCTYPE html>", "net.onnx is an HTML page; the download went wrong"),
+        ("net.onnx", b"version https://git-lfs.github.com", "run `git lfs pull`"),
+        ("net", b"GGUF", "net is a GGUF file"),
+        ("photo.png", b"\x89PNG", "the upload has no model that opens"),
+    ],
+)
+def test_what_does_not_open_is_told_apart_before_it_is_sent(
+    page: Page, server: Server, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    sent: list[str] = []
+    page.on("request", lambda r: sent.append(r.url) if "/models/" in r.url else None)
+    (tmp_path / name).write_bytes(content)
+    page.goto(f"{server.url}/open")
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Choose files")
+    chooser.value.set_files(str(tmp_path / name))
+    said = page.locator("#upload-progress")
+    expect(said).to_be_visible()
+    expect(said).to_contain_text(words)
+    assert not sent
+
+
+def test_an_example_opens_at_once(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.click("text=Whisper tiny, decoder")
+    ready(page)
+    expect(page.locator(".model-what")).to_be_visible()
+    expect(page.locator(".model-what")).to_contain_text("sequence=")
+
+
+def test_earlier_work_is_continued_or_left_as_the_person_says(
+    page: Page, server: Server, model: Path
+) -> None:
+    def ask_for_it() -> None:
+        page.goto(f"{server.url}/open")
+        page.fill("#path", f'"{model}"')  # as file managers copy a path
+        type_devices(page, "HETERO:GPU,CPU")
+        page.click("#open-path")
+
+    ask_for_it()
+    ready(page)
+    first = page.url
+    ask_for_it()
+    ready(page)
+    assert page.url == first, "nothing was edited: there is nothing to ask"
+    act(page, "window.hetero.paint([window.hetero.page.view.ops[0]], 1, true)")
+    wait_for_figure(page, "pins", 1)
+
+    ask_for_it()
+    expect(page.get_by_text("Continue where you left off, or start fresh?")).to_be_visible()
+    page.get_by_role("button", name="Start fresh").click()
+    ready(page)
+    wait_for_figure(page, "pins", 0)
+    assert page.url != first
+    page.goto(first)
+    ready(page)
+    wait_for_figure(page, "pins", 1)
+
+    act(page, "window.hetero.paint([window.hetero.page.view.ops[1]], 1, true)")
+    wait_for_figure(page, "pins", 2)  # the latest again
+    ask_for_it()
+    page.get_by_role("link", name="Continue where you left off").click()
+    expect(page).to_have_url(re.compile(re.escape(first)))
+    ready(page)
+    wait_for_figure(page, "pins", 2)

@@ -1,0 +1,86 @@
+"""The first page of a report has what a ticket needs; lists are folded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+import editor
+from editor.exports.first_page import by_reason
+from editor.graph.graph import Graph
+
+
+def test_assumptions_pins_and_reasons_stand_before_the_lists(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    table = [
+        {"name": "NPU", "backendName": "NPU", "assumes": "int8", "peakCompute": "4 TOPS"},
+        {"name": "CPU", "backendName": "CPU"},
+    ]
+    table[0]["nonSupportedNodes"] = "Gemm, Clip"
+    key = mobilenet.op_keys[mobilenet.op_types.index("ReduceMean")]
+    plan = editor.partition(mobilenet, table, pins={key: "CPU"})
+    text = plan.export("md", tmp_path)[0].read_text()
+    first, _, appendix = text.partition("<details>")
+    assert "(estimate from shapes). This plan was not measured." in first
+    assert "- NPU: planned as if the model were int8." in first
+    assert (
+        "- NPU: not in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
+        in first
+    )
+    assert "host in any estimate" in first
+    assert f"- 1 op on CPU: {key}" in first
+    assert "| NPU | " in first and "Clip (35)" in first
+    assert "| subgraph | device |" not in first and "| subgraph | device |" in appendix
+    assert "| transfer | from |" not in first and "| transfer | from |" in appendix
+    assert text.count("<details>") == text.count("</details>") == 3
+
+
+def test_sizes_are_assumptions(tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 3})
+    text = editor.partition(graph, "HETERO:CPU").export("md", tmp_path)[0].read_text()
+    assert "- Sizes of the inputs: batch=3." in text
+
+
+def test_fallbacks_of_one_reason_are_one_row() -> None:
+    def row(op_type: str, reason: str, ops: int, device: str) -> dict[str, object]:
+        found = {"wanted": "NPU", "reason": reason, "source": "", "op_type": op_type}
+        return {**found, "ops": ["x"] * ops, "devices": [device]}
+
+    found = by_reason(
+        [row("Clip", "int8", 2, "GPU"), row("Erf", "list", 1, "CPU"), row("Conv", "int8", 3, "CPU")]
+    )
+    assert [(g["reason"], g["ops"], g["types"], g["devices"]) for g in found] == [
+        ("int8", 5, ["Clip (2)", "Conv (3)"], ["GPU", "CPU"]),
+        ("list", 1, ["Erf (1)"], ["CPU"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [([2.0, 2.1], "2x slower than not splitting"), ([0.9, 2.1], "against not splitting")],
+)
+def test_the_verdict_is_the_measurement_beside_not_splitting(
+    mobilenet: Graph, tmp_path: Path, interval: list[float], words: str
+) -> None:
+    plan = editor.partition(
+        mobilenet,
+        [
+            {"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"},
+            {"name": "B", "backendName": "CPU"},
+        ],
+    )
+    data = plan.benchmark(seconds=0.2).to_dict()
+    data["total"] |= {"median": 2.0, "low": interval[0], "high": interval[1]}
+    for baseline in data["baselines"]:
+        baseline["time"] |= {"median": 1.0, "low": 0.95, "high": 1.05}
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    report = json.loads(
+        plan.export("json", tmp_path, measured=str(tmp_path / "run.json"))[0].read_text()
+    )
+    verdict = report["first_page"]["verdict"]
+    assert verdict["figure"] == "2 s" or verdict["figure"] == "2.00 s"
+    assert verdict["kind"] == "measurement" and words in verdict["words"]

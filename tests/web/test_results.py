@@ -1,0 +1,149 @@
+"""The results in the tab Benchmark: a chart beside not splitting, folded prose, and each plan once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dash import html
+
+import editor
+from editor.execution.measure.figures import BenchmarkResult, Spread
+from editor.execution.measure.tune import Tuned
+from editor.graph.graph import Graph
+from editor.placement.choices import PRESENT
+from editor.web.panels.benchmark_panel import result_view, tuned_view, versus_chart
+from editor.workspace.history import Run
+
+
+@pytest.fixture(scope="module")
+def unsplit(mobilenet: Graph) -> BenchmarkResult:
+    """A plan that is the unsplit model on A; B runs it too."""
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "OpenVINO.CPU"}]
+    return editor.partition(mobilenet, table).benchmark(seconds=0.2)
+
+
+def run_of(layout: str, plan: str, median: float, **more: Any) -> Run:
+    figures = {
+        "layout": layout,
+        "plan": plan,
+        "median": median,
+        "throughput": 1 / median,
+        "mode": "latency",
+        "requests": 4,
+        "estimated": False,
+        "interval": [median * 0.9, median * 1.2],
+    }
+    return Run("2026-11-26T10:00:00", figures | more)
+
+
+def spread(median: float) -> Spread:
+    return Spread(median, median * 0.9, median * 1.1, median, median, median, median, median, 9)
+
+
+def texts(component: Any) -> str:
+    if component is None or isinstance(component, str | int | float):
+        return str(component or "")
+    if isinstance(component, list | tuple):
+        return " ".join(map(texts, component))
+    return texts(getattr(component, "children", None))
+
+
+def found(component: Any, kind: type) -> list[Any]:
+    """All parts of a kind, at any depth."""
+    if isinstance(component, list | tuple):
+        return [each for part in component for each in found(part, kind)]
+    inner = getattr(component, "children", None)
+    below = found(inner if isinstance(inner, list | tuple) else [inner], kind) if inner else []
+    return [component, *below] if isinstance(component, kind) else below
+
+
+def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
+    unsplit: BenchmarkResult,
+) -> None:
+    result = replace(unsplit, total=spread(0.004))
+    runs = [
+        run_of("mine", "this", 0.001),
+        run_of("other", "that", 0.008),
+        run_of("other", "that", 0.5),  # an earlier run of the same layout
+        run_of("rate", "that", 0.001, mode="throughput"),
+        run_of("planned", "that", 0.001, estimated=True),
+        run_of("old", "that", 0.002, interval=[]),
+    ]
+    drawn = versus_chart(result, runs, "this", "light")
+    assert drawn is not None
+    (bars,) = drawn.figure.data
+    values = dict(zip(bars.y, bars.x, strict=True))
+    assert set(values) == {
+        "This plan",
+        "Unsplit on A",
+        "Unsplit on B",
+        "other, 2026-11-26",
+        "old, 2026-11-26",
+    }
+    assert values["This plan"] == 4 and values["other, 2026-11-26"] == 8
+    at = list(bars.y).index("other, 2026-11-26")
+    assert bars.error_x.array[at] == pytest.approx(1.6)
+    assert bars.error_x.arrayminus[at] == pytest.approx(0.8)
+    assert bars.error_x.array[list(bars.y).index("old, 2026-11-26")] is None
+    assert list(bars.x) == sorted(bars.x, reverse=True), "the best on top"
+
+
+def test_the_time_of_stand_ins_is_not_drawn_beside_real_ones(unsplit: BenchmarkResult) -> None:
+    assert versus_chart(replace(unsplit, estimated=True), [], "", "dark") is None
+
+
+def test_in_mode_throughput_rates_are_drawn(unsplit: BenchmarkResult) -> None:
+    result = replace(
+        unsplit, mode="throughput", throughput=50.0, throughput_interval=(45.0, 52.0), requests=4
+    )
+    runs = [
+        run_of("more", "that", 0.01, mode="throughput", throughput=8e5),
+        run_of("two", "that", 0.01, mode="throughput", requests=2),
+    ]
+    drawn = versus_chart(result, runs, "this", "light")
+    assert drawn is not None
+    (bars,) = drawn.figure.data
+    assert bars.y[-1] == "more, 2026-11-26" and bars.x[-1] == 8e5
+    assert not any(name.startswith("two") for name in bars.y)
+    at = list(bars.y).index("This plan")
+    assert (bars.x[at], bars.error_x.array[at], bars.error_x.arrayminus[at]) == (50, 2, 5)
+
+
+def test_prose_of_a_result_is_folded_and_its_figures_are_not(unsplit: BenchmarkResult) -> None:
+    view = result_view(unsplit, {"A": "#000000", "B": "#ffffff"})[0]
+    folded = texts(found(view, html.Details))
+    shown = texts(view)
+    assert "p90" in folded and "this plan is the same" in shown
+    assert "this plan is the same" not in folded
+
+
+def test_tune_lists_equal_plans_once(unsplit: BenchmarkResult) -> None:
+    other = replace(
+        unsplit, plan="all on B", subgraphs=(replace(unsplit.subgraphs[0], device="B"),)
+    )
+    table, *_ = tuned_view(Tuned((replace(unsplit, plan=PRESENT), other), {}))
+    names = [texts(row.children[0]).strip() for row in found(table, html.Tr)[1:]]
+    assert names == [f"{PRESENT} = unsplit on A", "all on B = unsplit on B"]
+    split = replace(unsplit, plan=PRESENT, subgraphs=unsplit.subgraphs * 2)
+    table, *_ = tuned_view(Tuned((split,), {}))
+    names = [texts(row.children[0]).strip() for row in found(table, html.Tr)[1:]]
+    assert names == [PRESENT, "unsplit on A", "unsplit on B"]
+
+
+@pytest.mark.parametrize(
+    ("throughput", "mode", "said"),
+    [
+        (269.9, "latency", "269.9 requests/s with bursts: mean; 1.15 ms: median"),
+        (850.0, "latency", "850.0 requests/s"),
+        (269.9, "throughput", "269.9 requests/s"),
+    ],
+)
+def test_a_rate_that_seems_to_contradict_the_latency_is_explained(
+    unsplit: BenchmarkResult, throughput: float, mode: str, said: str
+) -> None:
+    result = replace(unsplit, total=spread(0.00115), throughput=throughput, mode=mode)
+    assert result.explained_rate == said
+    view = texts(result_view(replace(result, mode="latency"), {"A": "#000000", "B": "#ffffff"}))
+    assert said in view
