@@ -17,6 +17,7 @@ from hypothesis import settings
 from onnx import TensorProto, helper
 
 import editor
+from editor.exports.formats import FORMATS
 from editor.files import cache_folder
 from editor.graph.graph import Graph
 
@@ -93,6 +94,12 @@ REAL = [
     {"name": "ov", "backendName": "openvino"},
     {"name": "ref", "backendName": "Interpreter"},
 ]
+
+
+PLAIN_FORMATS = [
+    name for name, form in FORMATS.items() if "onnx" in form.models and name != "genai"
+]
+"""Formats that any ONNX model is exported in; `genai` needs a language model (`test_generation`)."""
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

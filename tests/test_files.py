@@ -11,13 +11,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, ROOT, run, write_dag
+from conftest import EXAMPLES, PLAIN_FORMATS, ROOT, run, write_dag
 from hypothesis import given
 from hypothesis import strategies as st
 
 import editor
 from editor.errors import EditorError, ExportError
-from editor.exports.formats import FORMATS
 from editor.files import copy_atomic, inside, read_text, write_atomic
 
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
@@ -124,7 +123,7 @@ def test_standard_output_may_be_named_as_a_file(
     assert os.stat("/dev/stdout", follow_symlinks=False).st_ino == before.st_ino
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", PLAIN_FORMATS)
 def test_an_export_replaces_no_device_folder_or_pipe(form: str, plan: Path, tmp_path: Path) -> None:
     """Each file that an export writes, where something else is already."""
     document = editor.load_plan(plan)

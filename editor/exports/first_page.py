@@ -34,13 +34,14 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     """The one figure, what it is, and how it compares with not splitting."""
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", totals["throughput"]
+    basis = ", ".join([kind, *totals["left_out"]])
     estimate = f"{rate:.1f} requests/s" if rate else human_seconds(totals["latency"])
     if measured is None:
-        return {"figure": estimate, "kind": kind, "words": "This plan was not measured."}
+        return {"figure": estimate, "kind": basis, "words": "This plan was not measured."}
     if measured["kind"] != Kind.MEASUREMENT:
         return {
             "figure": estimate,
-            "kind": kind,
+            "kind": basis,
             "words": "A benchmark ran stand-ins for planned devices: it says nothing about speed.",
         }
     many = measured["mode"] == "throughput"

@@ -25,7 +25,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     plan = editor.partition(mobilenet, table, pins={key: "CPU"})
     text = plan.export("md", tmp_path)[0].read_text()
     first, _, appendix = text.partition("<details>")
-    assert "(estimate from shapes). This plan was not measured." in first
+    assert "peaks of NPU assumed). This plan was not measured." in first
     assert "- NPU: planned as if the model were int8." in first
     assert (
         "- NPU: not in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"

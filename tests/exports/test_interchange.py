@@ -18,7 +18,7 @@ import onnx
 import onnxruntime
 import openvino
 import pytest
-from conftest import EXAMPLES, ODDITIES, run
+from conftest import EXAMPLES, ODDITIES, PLAIN_FORMATS, run
 from pages import CHROMIUM
 from painted import TWINS, painted
 
@@ -26,7 +26,6 @@ import editor
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.mismatch import compare
-from editor.exports.formats import FORMATS
 from editor.exports.glow import conflicts
 from editor.graph.graph import Graph
 from editor.imports.affinity_files import read_affinities
@@ -48,7 +47,7 @@ def module(path: Path) -> ModuleType:
     return found
 
 
-@pytest.mark.parametrize("form", [f for f in FORMATS if f != "tvm"] + ["tvm"])
+@pytest.mark.parametrize("form", [f for f in PLAIN_FORMATS if f != "tvm"] + ["tvm"])
 def test_exports_are_deterministic_and_state_their_origin(
     mobilenet: Graph, tmp_path: Path, form: str
 ) -> None:
@@ -75,9 +74,9 @@ def test_exports_are_deterministic_and_state_their_origin(
 def test_exports_do_not_depend_on_the_order_of_sets(mobilenet: Graph, tmp_path: Path) -> None:
     path = painted(mobilenet, TWINS).save(tmp_path / "plan.json")
     script = (
-        "import sys, editor; from editor.exports.formats import FORMATS\n"
+        "import sys, editor\n"
         "plan = editor.load_plan(sys.argv[1])\n"
-        "for form in FORMATS: plan.export(form, sys.argv[2] + '/' + form)"
+        f"for form in {PLAIN_FORMATS}: plan.export(form, sys.argv[2] + '/' + form)"
     )
     for seed in ("1", "2"):
         subprocess.run(
@@ -88,7 +87,7 @@ def test_exports_do_not_depend_on_the_order_of_sets(mobilenet: Graph, tmp_path: 
         )
         (tmp_path / "out").rename(tmp_path / seed)
     files = [sorted(p for p in (tmp_path / seed).rglob("*") if p.is_file()) for seed in ("1", "2")]
-    assert len(files[0]) == len(files[1]) > len(FORMATS)
+    assert len(files[0]) == len(files[1]) > len(PLAIN_FORMATS)
     for a, b in zip(*files, strict=True):
         assert (
             a.relative_to(tmp_path / "1") == b.relative_to(tmp_path / "2")
@@ -131,7 +130,7 @@ def test_external_weights_of_an_export_are_replaced_completely(
     form: str, with_weights: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As every export is: written under another name, then renamed."""
-    monkeypatch.setattr("editor.exports.split._MAX_FILE_BYTES", 0)
+    monkeypatch.setattr("editor.exports.model_copy._MAX_FILE_BYTES", 0)
     plan = editor.partition(with_weights, TWINS, pins={"t1": "B"})
     out = tmp_path / "out"
     out.mkdir()

@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import PLAIN_FORMATS, ROOT
 from onnx import TensorProto, helper
 
 import editor
-from editor.exports.formats import FORMATS
 from editor.workspace.plan import Plan
 
 SIZE = 3000
@@ -114,7 +113,7 @@ def full_disk(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("form", [*FORMATS, "kit", "save"])
+@pytest.mark.parametrize("form", [*PLAIN_FORMATS, "kit", "save"])
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, form: str, external: bool) -> None:

@@ -202,7 +202,8 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         assert not ribbon_of(again)["measured"]
         again.undo()
         report = _content(again, "bundle:md", later.tasks.begin(again.id, "Writing"))
-        assert "(measurement), estimated" in base64.b64decode(report["content"]).decode()
+        page = base64.b64decode(report["content"]).decode()
+        assert "** (measurement). " in page and "The estimate from shapes is " in page
         assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
     finally:
         later.close()
