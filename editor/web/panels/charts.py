@@ -11,6 +11,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from editor.text import human_seconds
+
 _MAX_POINTS = 400
 _PLAN = "this plan"
 _ESTIMATE = " (estimate)"
@@ -139,9 +141,20 @@ class Bar:
     colour: str
 
 
+_LONGEST = 6
+"""Times the best one."""
+
+
 def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
-    """A bar per way to run the model, the best on top, with its interval."""
+    """A bar per way to run the model, the best on top, with its interval.
+
+    Bars that are many times as long as the best one end at the edge: the others could not be told apart beside them.
+    """
     ordered = sorted(bars, key=lambda bar: bar.value if unit != "ms" else -bar.value)
+    least = min((bar.value for bar in bars if bar.value), default=0.0)
+    near = [bar for bar in bars if unit != "ms" or bar.value <= _LONGEST * least]
+    end = max((max(bar.value, *(bar.interval or (0.0,))) for bar in near), default=0.0)
+    is_cut = len(near) < len(bars)
     figure = go.Figure(
         go.Bar(
             x=[bar.value for bar in ordered],
@@ -157,9 +170,11 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
                 "thickness": 1.4,
                 "width": 5,
             },
-            text=[f"{bar.value:.3g} {unit}" for bar in ordered],
+            text=[_figure_of(bar.value, unit) for bar in ordered],
             textposition="inside",
             insidetextanchor="start",
+            textangle=0,
+            constraintext="none",
             hovertemplate=f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
         )
     )
@@ -176,8 +191,14 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     figure.update_xaxes(
         gridcolor=grid, zerolinecolor=grid, rangemode="tozero", title={"text": title, "standoff": 2}
     )
+    if is_cut:
+        figure.update_xaxes(range=[0, 1.1 * end])
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     return figure
+
+
+def _figure_of(value: float, unit: str) -> str:
+    return human_seconds(value / 1e3) if unit == "ms" else f"{value:.4g} {unit}"
 
 
 def _inks(scheme: str) -> tuple[str, str]:
