@@ -1,0 +1,56 @@
+"""Commands that look at configurations that exist."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from editor.errors import EditorError
+from editor.workspace.audits import Audit, audit_genai, json_of, text_of
+from editor.workspace.audits import audit as audited
+
+NOT_MET = 3
+"""Exit status where a requirement is not met."""
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Audits a configuration; exit status 3 where a requirement is not met."""
+    found = _audits(options)
+    if options.out is not None and len(found) > 1:
+        raise EditorError(
+            f"--out writes one plan, and the folder has {len(found)} models; audit one of them by its path"
+        )
+    unmet = [(one, r) for one in found for r in options.require if not one.meets(r)]
+    if options.json:
+        print(json_of(found, options.require))
+    for one in found:
+        for text in one.unchecked:
+            print(f"note: {text}", file=sys.stderr)
+        if not options.json:
+            print(text_of(one))
+            for r in options.require:
+                said = "met" if one.meets(r) else "NOT MET"
+                print(f"required {r}: {one.share(r):.1%} ({one.kind}): {said}")
+    if options.out is not None:
+        print(f"wrote {found[0].plan.save(options.out)}", file=sys.stderr)
+    return NOT_MET if unmet else 0
+
+
+def _audits(options: argparse.Namespace) -> list[Audit]:
+    define = dict(options.define)
+    if options.genai is not None:
+        if options.model is not None or options.session_options is not None:
+            raise EditorError("--genai takes the models and options of its folder; name no others")
+        return audit_genai(options.genai, define, options.seconds)
+    if options.model is None:
+        raise EditorError("which model? Name its file, or a folder with --genai")
+    return [
+        audited(
+            options.model,
+            options.providers,
+            hetero=options.hetero,
+            session_options=options.session_options,
+            define=define,
+            seconds=options.seconds,
+        )
+    ]
