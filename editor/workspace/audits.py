@@ -34,7 +34,6 @@ from editor.text import pluralize
 from editor.workspace.plan import Plan
 from editor.workspace.requirements import Requirement
 
-State = Literal["placed", "fused", "removed"]
 _COPY = "Memcpy"
 """Beginning of the type of the nodes that ONNX Runtime adds between providers."""
 _MOST_SECONDS = 3600.0
@@ -51,10 +50,9 @@ class AuditedOp:
     wanted: str
     """The first device of the configuration."""
     actual: str
-    """The device that has it; of a fused op that of the node it is part of, and "" where it was removed."""
-    state: State
-    """``placed``: it is in the runtime's record. ``fused``: it belongs to a node beside it. ``removed``: it is not in the
-    record, so the optimiser removed it or made it part of another node."""
+    """The device that has it; "" where it is in no record."""
+    state: Literal["placed", "removed or fused"]
+    """``removed or fused``: the runtime's record lacks it, so the optimiser removed it or made it part of another node."""
     reason: str
     """Why it is not where it was wanted; "" where it is."""
 
@@ -67,9 +65,9 @@ class AuditShare:
     here: bool
     """Whether the runtime of this machine has it."""
     ops: int
-    """Ops placed or fused there."""
+    """Ops placed there."""
     ops_share: float
-    """Of all ops that are placed or fused."""
+    """Of all ops that are placed."""
     seconds: float
     """Of a run."""
     time_share: float
@@ -116,7 +114,7 @@ class Audit:
     @property
     def removed(self) -> int:
         """Ops that the runtime's record lacks."""
-        return sum(op.state == "removed" for op in self.ops)
+        return sum(not op.actual for op in self.ops)
 
     @property
     def astray(self) -> tuple[AuditedOp, ...]:
@@ -381,13 +379,13 @@ def _measured(
 
     times = read_trace(path, trace)
     unchecked += times.notes
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for layer in times.layers:
-        label = label_of(layer.provider, devices)
-        seconds[label or ""] += layer.seconds
+        label = label_of(layer.provider, devices) or ""
+        seconds[label] = seconds.get(label, 0.0) + layer.seconds
     if lost := seconds.pop("", 0.0):
         unchecked.append(f"{lost:.3g} s of a run are of providers that the configuration lacks")
-    return dict(seconds), sum(layer.type.startswith(_COPY) for layer in times.layers)
+    return seconds, sum(layer.type.startswith(_COPY) for layer in times.layers)
 
 
 def _audit_hetero(
@@ -447,33 +445,47 @@ def _result(
     copies: int | None,
     unchecked: list[str],
 ) -> Audit:
-    """The audit of a placement that a runtime recorded."""
+    """The audit of a placement that a runtime recorded.
+
+    Args:
+        graph: the model.
+        devices: of the configuration, in order.
+        runtime: its name and version.
+        affinities: op key -> device, of the ops in the record and those that joined one of them.
+        joined: keys of the latter.
+        measured: device -> seconds of a run; None for estimates.
+        copies: nodes that copy between devices, in a run.
+        unchecked: what is to be said.
+    """
     placement = _placement(graph, devices, affinities, unchecked)
     index = {device.name: i for i, device in enumerate(devices)}
-    device = {graph.key_index[key]: index[name] for key, name in affinities.items()}
+    device = {
+        graph.key_index[key]: index[name] for key, name in affinities.items() if key not in joined
+    }
     wanted = devices[0]
     ops = []
     for op in np.flatnonzero(~graph.op_is_constant).tolist():
         key = graph.op_keys[op]
         actual = devices[device[op]].name if op in device else ""
-        state: State = "removed" if not actual else "fused" if key in joined else "placed"
         astray = bool(actual) and actual != wanted.name
         reason = _reason(placement, op, actual) if astray else ""
         ops.append(
             AuditedOp(
-                key, graph.op_names[op], graph.type_label(op), wanted.name, actual, state, reason
+                key,
+                graph.op_names[op],
+                graph.type_label(op),
+                wanted.name,
+                actual,
+                "placed" if actual else "removed or fused",
+                reason,
             )
         )
     counts = Counter(op.actual for op in ops if op.actual)
-    seconds: Mapping[str, float]
+    seconds = dict(measured or {})
     if measured is None:
         costs = estimate(graph, devices).op
-        summed: Counter[str] = Counter()
         for op, d in device.items():
-            summed[devices[d].name] += float(costs[op, d])
-        seconds = summed
-    else:
-        seconds = measured
+            seconds[devices[d].name] = seconds.get(devices[d].name, 0.0) + float(costs[op, d])
     total, every = sum(seconds.values()), sum(counts.values())
     shares = tuple(
         AuditShare(

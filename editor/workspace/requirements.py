@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Measure = Literal["time", "ops"]
 _FORM = re.compile(
     r"\s*(?P<device>[^\s<>=%](?:[^<>=%]*[^\s<>=%])?)\s*>=\s*(?P<share>\d{1,3}(?:\.\d{1,6})?)\s*%\s*(?:of\s+)?(?P<of>time|ops)\s*"
 )
@@ -21,7 +20,7 @@ class Requirement:
     """Its name, or a label such as ``GPU``."""
     share: float
     """From 0 to 1."""
-    of: Measure
+    of: Literal["time", "ops"]
 
     def __str__(self) -> str:
         return f"{self.device} >= {self.share * 100:.6g}% of {self.of}"
@@ -32,5 +31,5 @@ def parse_requirement(text: str) -> Requirement | None:
     match = _FORM.fullmatch(text)
     if match is None or float(match["share"]) > 100:
         return None
-    of: Measure = "time" if match["of"] == "time" else "ops"
-    return Requirement(match["device"], float(match["share"]) / 100, of)
+    share = float(match["share"]) / 100
+    return Requirement(match["device"], share, "time" if match["of"] == "time" else "ops")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +34,8 @@ _ENUMERATIONS: Mapping[str, Callable[[int], Any]] = {
     "graph_optimization_level": ort.GraphOptimizationLevel,
     "execution_mode": ort.ExecutionMode,
 }
+
+_PUT_BACK = ("optimized_model_filepath", "enable_profiling", "profile_file_prefix")
 
 
 @dataclass(frozen=True)
@@ -119,29 +120,39 @@ def record_session(
                 pass
             else:
                 return session
-        options = session.get_session_options()  # a copy
+        options = session.get_session_options()  # the session's own, so they are put back
+        before = {name: getattr(options, name) for name in _PUT_BACK}
         options.optimized_model_filepath = ""
         for key, value in RECORD.items():
             options.add_session_config_entry(key, value)
         _profile_into(options, profile)
         given = session.get_provider_options()
-        return ort.InferenceSession(
-            str(path),
-            options,
-            providers=[(name, given.get(name, {})) for name in session.get_providers()],
-            enable_fallback=0,
-        )
+        try:
+            return ort.InferenceSession(
+                str(path),
+                options,
+                providers=[(name, given.get(name, {})) for name in session.get_providers()],
+                enable_fallback=0,
+            )
+        finally:
+            for key in RECORD:
+                options.add_session_config_entry(key, "0")
+            for name, value in before.items():
+                setattr(options, name, value)
 
     return _recorded(create, names, model, seconds, inputs)
 
 
 def name_nodes(model: ModelProto) -> bool:
-    """Names the nodes of a model that have no name, or one that others have, after their first outputs; False without any."""
-    count = Counter(node.name for node in model.graph.node)
+    """Names the nodes of a model that have no name after their first outputs; False where all have one.
+
+    Doubled names stay: ONNX Runtime refuses them itself.
+    """
+    known = {node.name for node in model.graph.node}
     changed = False
     for node in model.graph.node:
         made = next((name for name in node.output if name), "")
-        if (not node.name or count[node.name] > 1) and made and made not in count:
+        if not node.name and made not in known:
             node.name = made
             changed = True
     return changed
@@ -215,7 +226,9 @@ def _session(source: str | bytes, options: ort.SessionOptions, devices: Sequence
     ]
     plugins = [plugin_device(device.provider, index_of(device)) for device in here]
     if not any(plugin is not None for plugin in plugins):
-        return ort.InferenceSession(source, options, providers=given or [CPU], enable_fallback=0)
+        return ort.InferenceSession(
+            source, options, providers=given or [(CPU, {})], enable_fallback=0
+        )
     for plugin, (provider, settings) in zip(plugins, given, strict=True):
         if plugin is not None:
             options.add_provider_for_devices(

@@ -14,7 +14,7 @@ from editor.runtimes.openvino.request import core, read_model, reason_of
 
 
 def placed_by_hetero(
-    path: Path, devices: Sequence[str], sizes: Mapping[str, Sequence[int | str]]
+    path: Path, devices: Sequence[str], sizes: Mapping[str, tuple[int | str, ...]]
 ) -> dict[str, str]:
     """Friendly name of a node -> device, for the nodes that OpenVINO has left of a model.
 
