@@ -184,12 +184,19 @@ def _recorded(
             while not enough_runs(count, perf_counter() - begin, seconds):
                 timed.run(None, feeds)
                 count += 1
-            trace = parse_json(Path(timed.end_profiling()).read_text(encoding="utf-8"))
+            events = parse_json(Path(timed.end_profiling()).read_text(encoding="utf-8"))
+            trace = [event for event in events if _is_of_run(event)]
         return Recorded(outer, len(found) - len(outer), trace, count)
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
         raise ExecutionError(
             f"the session cannot be made or run as it is configured: {reason_of(error)}"
         ) from error
+
+
+def _is_of_run(event: Mapping[str, Any]) -> bool:
+    """Whether an event of the profiler is a kernel or a whole run; the others would only be carried between processes."""
+    name = event.get("name", "")
+    return name == "model_run" or name.endswith("_kernel_time")
 
 
 def _inner_names(model: ModelProto) -> set[str]:
