@@ -35,6 +35,7 @@ from .execution.measure.figures import TransferFigures as TransferFigures
 from .execution.measure.figures import WireFigures as WireFigures
 from .exports.formats import ExportForm as ExportForm
 from .exports.formats import KitRuntime as KitRuntime
+from .exports.reproduction import Reproduction as Reproduction
 from .graph.graph import FileFacts as FileFacts
 from .graph.graph import Graph as Graph
 from .graph.graph import InnerOp as InnerOp

@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_report_commands(commands)
     _add_watch_commands(commands)
     _add_audit_commands(commands)
+    _add_advise_command(commands)
     _add_workspace_command(commands)
     _add_worker_command(commands)
     _add_adapter_commands(commands)
@@ -477,6 +478,30 @@ def _add_audit_commands(commands: Any) -> None:
         help="write the actual placement as a plan, each op pinned where it is",
     )
     audit.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _add_advise_command(commands: Any) -> None:
+    advise = _add(
+        commands,
+        "advise",
+        "audit_commands.advise",
+        "write an op that a device refuses as a model of its own, for a bug report",
+    )
+    advise.add_argument("plan", type=Path)
+    advise.add_argument(
+        "--repro",
+        required=True,
+        metavar="OP",
+        help="the op's key (the name of its first output), or its name",
+    )
+    advise.add_argument("--out", required=True, metavar="DIR", type=Path)
+    advise.add_argument(
+        "--device",
+        default="",
+        metavar="NAME",
+        help="that refuses it; default: the first of the plan that does",
+    )
+    advise.add_argument("--json", action="store_true", help="machine-readable")
 
 
 def _add_define(command: argparse.ArgumentParser) -> None:

@@ -1,10 +1,13 @@
-"""Commands that look at configurations that exist."""
+"""Commands that look at configurations that exist, and at ops that a device refuses."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 
+import editor
 from editor.errors import EditorError
 from editor.workspace.audits import Audit, audit_genai, json_of, text_of
 from editor.workspace.audits import audit as audited
@@ -54,3 +57,21 @@ def _audits(options: argparse.Namespace) -> list[Audit]:
             seconds=options.seconds,
         )
     ]
+
+
+def advise(options: argparse.Namespace) -> int:
+    """Writes one op of a plan as a model of its own."""
+    found = editor.load_plan(options.plan).write_reproduction(
+        options.repro, options.out, options.device
+    )
+    for text in found.notes:
+        print(f"note: {text}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(asdict(found) | {"paths": [str(path) for path in found.paths]}, indent=1))
+        return 0
+    print(f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}")
+    if found.random_weights:
+        print(f"random, not the model's: {', '.join(found.random_weights)}")
+    for path in found.paths:
+        print(f"wrote {path}")
+    return 0

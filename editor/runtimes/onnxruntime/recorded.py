@@ -195,7 +195,7 @@ def _recorded(
 
 def _is_of_run(event: Mapping[str, Any]) -> bool:
     """Whether an event of the profiler is a kernel or a whole run; the others would only be carried between processes."""
-    name = event.get("name", "")
+    name = str(event.get("name", ""))
     return name == "model_run" or name.endswith("_kernel_time")
 
 
