@@ -1,3 +1,4 @@
+from .advice.advice import Advice as Advice
 from .devices.device import Device as Device
 from .devices.device import Link as Link
 from .devices.discovery import AvailableDevice as AvailableDevice

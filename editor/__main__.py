@@ -485,21 +485,26 @@ def _add_advise_command(commands: Any) -> None:
         commands,
         "advise",
         "audit_commands.advise",
-        "write an op that a device refuses as a model of its own, for a bug report",
+        "try other forms of the ops that a device refuses, or write one of them for a bug report",
     )
     advise.add_argument("plan", type=Path)
     advise.add_argument(
         "--repro",
-        required=True,
+        default="",
         metavar="OP",
-        help="the op's key (the name of its first output), or its name",
+        help="write this op as a model of its own: its key (the name of its first output), or its name",
     )
-    advise.add_argument("--out", required=True, metavar="DIR", type=Path)
+    advise.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="for the new models with their plans, or for what --repro writes; default: nothing is kept",
+    )
     advise.add_argument(
         "--device",
         default="",
         metavar="NAME",
-        help="that refuses it; default: the first of the plan that does",
+        help="of --repro: the device that refuses the op; default: the first of the plan that does",
     )
     advise.add_argument("--json", action="store_true", help="machine-readable")
 

@@ -19,10 +19,8 @@ class ClipByMinMax(Idea):
     def pattern(self, op: Any, x: Any, low: Any, high: Any) -> Any:
         return op.Clip(x, low, high)
 
-    def fits(
-        self, root: ir.Node, x: ir.Value | None = None, low: Any = None, high: Any = None
-    ) -> bool:
-        return x is not None and self.is_float(x) and low is not None and high is not None
+    def fits(self, root: ir.Node, x: ir.Value | None = None, **limits: Any) -> bool:
+        return x is not None and self.is_float(x) and None not in limits.values()
 
     def rewrite(self, op: Any, x: ir.Value, low: ir.Value, high: ir.Value) -> Any:
         least = known(low)

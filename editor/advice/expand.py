@@ -27,7 +27,9 @@ class ExpandByMul(Idea):
         self, root: ir.Node, x: ir.Value | None = None, y: ir.Value | None = None, **values: Any
     ) -> bool:
         sizes = None if y is None else self.shape(y)
-        return sizes is not None and x is not None and self.is_float(x) and prod(sizes) <= _MOST_ONES
+        return (
+            sizes is not None and x is not None and self.is_float(x) and prod(sizes) <= _MOST_ONES
+        )
 
     def rewrite(self, op: Any, x: ir.Value, shape: ir.Value, y: ir.Value) -> Any:
         ones = np.ones(self.shape(y) or (), self.facts.types[x.name or ""])

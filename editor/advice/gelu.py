@@ -6,6 +6,7 @@ from math import pi, sqrt
 from typing import Any
 
 import onnx_ir as ir
+from onnxscript.rewriter import MatchContext
 
 from editor.advice.idea import Idea, known
 
@@ -45,8 +46,7 @@ class GeluAsOne(Idea):
     def pattern(self, op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
         return op.Mul(op.Mul(x, op.Add(op.Erf(op.Div(x, root)), one)), half)
 
-
-    def check(self, context: Any, **values: Any) -> bool:
+    def check(self, context: MatchContext, **values: Any) -> bool:  # type: ignore[override]  # onnxscript calls it so
         numbers = {"root": sqrt(2), "one": 1.0, "half": 0.5}
         return super().check(context) and all(
             (value := known(values.get(name))) is not None

@@ -24,7 +24,7 @@ class Facts:
     """Such as ``float32``."""
 
 
-class Idea(RewriteRuleClassBase):  # type: ignore[misc]  # onnxscript has no types
+class Idea(RewriteRuleClassBase):
     """One form of an op for another."""
 
     title: ClassVar[str]
@@ -37,7 +37,7 @@ class Idea(RewriteRuleClassBase):  # type: ignore[misc]  # onnxscript has no typ
         super().__init__(type(self).__name__)
         self.facts = facts
 
-    def check(self, context: MatchContext, **values: Any) -> bool:
+    def check(self, context: MatchContext, **values: Any) -> bool:  # type: ignore[override]  # onnxscript calls it so
         """Whether the pattern has an op that a device refuses, and the idea fits it."""
         self.opset = int(context.model.opset_imports.get("", 0))
         made = {value.name for node in context.nodes for value in node.outputs}

@@ -33,5 +33,7 @@ class NarrowIndices(Idea):
             if numbers is None
             else op.Constant(value=ir.tensor(numbers.astype(np.int32)))
         )
-        axis = 0 if node is None or "axis" not in node.attributes else node.attributes["axis"].as_int()
+        axis = (
+            0 if node is None or "axis" not in node.attributes else node.attributes["axis"].as_int()
+        )
         return op.Gather(data, narrow, axis=axis)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import onnx_ir as ir
-from onnxscript.rewriter import rewrite
+from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
+from onnxscript.rewriter import RewriteRuleSet
 
 from editor.advice.clip import ClipByMinMax
 from editor.advice.expand import ExpandByMul
@@ -18,8 +17,9 @@ from editor.advice.indices import NarrowIndices
 from editor.advice.layer_norm import LayerNormByParts
 from editor.advice.pad import ReflectBySlices
 from editor.advice.pooling import MeanAsPool, PoolAsMean
-from editor.files import inside
-from editor.graph.external_data import external_data_folder, locations_of
+from editor.errors import ModelError
+from editor.files import copy_atomic, inside, write_atomic
+from editor.graph.external_data import external_data_folder, locations_of, weights_problem
 from editor.graph.model_file import read_model
 
 IDEAS: tuple[type[Idea], ...] = (
@@ -35,6 +35,7 @@ IDEAS: tuple[type[Idea], ...] = (
     MeanAsPool,
     PoolAsMean,
 )
+_CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
 
 
 def fitting(types: frozenset[str]) -> list[tuple[str, str]]:
@@ -50,26 +51,25 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
         name: of the idea.
         facts: of its tensors.
         out: the file to write; weights in files of their own come beside it.
+
+    Raises:
+        ModelError: its weights are not there.
     """
     model = read_model(path)
+    if problem := weights_problem(model, path):
+        raise ModelError(f"{path}: {problem}")
     idea = next(idea for idea in IDEAS if idea.__name__ == name)
-    before = {node.output[0] for node in model.graph.node if node.output}
-    kinds = {node.output[0]: node.op_type for node in model.graph.node if node.output}
-    made = ir.serde.serialize_model(
-        rewrite(ir.serde.deserialize_model(model), [idea.rule(facts)])
-    )
-    after = {node.output[0]: node.op_type for node in made.graph.node if node.output}
-    if not (before - after.keys()) and all(kinds[key] == after[key] for key in before):
+    copy = ir.serde.deserialize_model(model)
+    rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
+    if not rules.apply_to_model(copy):
         return False
+    made = ir.serde.serialize_model(_CLEAN(copy).model)
     folder = external_data_folder(model, path)
     out.parent.mkdir(parents=True, exist_ok=True)
     for location in locations_of(model):
-        source, target = (folder / location).resolve(), inside(out.parent, location)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = inside(out.parent, location)
         if not target.exists():
-            try:
-                os.link(source, target)
-            except OSError:
-                shutil.copyfile(source, target)
-    out.write_bytes(made.SerializeToString())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy_atomic((folder / location).resolve(), target)
+    write_atomic(out, made.SerializeToString())
     return True

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
 
 import editor
+from editor import Advice
 from editor.errors import EditorError
+from editor.text import human_seconds
 from editor.workspace.audits import Audit, audit_genai, json_of, text_of
 from editor.workspace.audits import audit as audited
+from editor.workspace.plan import Plan
 
 NOT_MET = 3
 """Exit status where a requirement is not met."""
@@ -60,10 +65,49 @@ def _audits(options: argparse.Namespace) -> list[Audit]:
 
 
 def advise(options: argparse.Namespace) -> int:
-    """Writes one op of a plan as a model of its own."""
-    found = editor.load_plan(options.plan).write_reproduction(
-        options.repro, options.out, options.device
-    )
+    """Tries other forms of the ops that a device refuses, or writes one op as a model of its own."""
+    plan = editor.load_plan(options.plan)
+    if options.repro:
+        return _write_reproduction(plan, options)
+    if options.device:
+        raise EditorError("--device is for --repro OP")
+    found = plan.advise(options.out)
+    written = {
+        one.idea: Plan(one.placement).save(one.model.with_suffix(".json"))
+        for one in found
+        if one.model is not None and one.placement is not None
+    }
+    if options.json:
+        print(json.dumps([_as_dict(one) | {"plan": _text(written.get(one.idea))} for one in found]))
+        return 0
+    if not found:
+        print("no other form is known of the ops that a device refuses")
+    for one in found:
+        print(f"{one.title}: {'helps' if one.helps else one.problem or 'does not help'}")
+        print(
+            f"  {one.refused_before} -> {one.refused} refused ops, {one.subgraphs_before} -> {one.subgraphs} subgraphs, "
+            f"{human_seconds(one.seconds_before)} -> {human_seconds(one.seconds)} ({one.kind})"
+        )
+        if one.difference is not None:
+            print(f"  outputs differ by {one.difference:.1g} of their largest magnitude on the CPU")
+        if one.idea in written:
+            print(f"  wrote {one.model} and {written[one.idea]}")
+    return 0
+
+
+def _as_dict(one: Advice) -> dict[str, Any]:
+    values = {f.name: getattr(one, f.name) for f in fields(one) if f.name != "placement"}
+    return values | {"model": _text(one.model), "kind": str(one.kind), "helps": one.helps}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
+    if options.out is None:
+        raise EditorError("--repro writes a folder; say where with --out DIR")
+    found = plan.write_reproduction(options.repro, options.out, options.device)
     for text in found.notes:
         print(f"note: {text}", file=sys.stderr)
     if options.json:

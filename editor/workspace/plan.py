@@ -55,6 +55,7 @@ from editor.version import VERSION
 from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
+    from editor.advice.advice import Advice
     from editor.execution.compiled_plan import CompiledPlan
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
@@ -425,6 +426,23 @@ class Plan:
             as_text(device, "device", ExportError),
             as_text(runtime, "runtime", ExportError),
         )
+
+    def advise(self, out_dir: str | Path | None = None) -> list[Advice]:
+        """Tries other forms of the ops that a device refuses; the most helpful one first.
+
+        Each is applied to a copy of the model, placed with the decisions of this plan, and run on ONNX Runtime's CPU beside
+        the model with the same invented inputs.
+
+        Args:
+            out_dir: a folder for the new models; None keeps none of them.
+
+        Raises:
+            ModelError: the model is not ONNX.
+        """
+        from editor.advice.advice import advise
+
+        folder = None if out_dir is None else as_path(out_dir, "the folder of advice", ExportError)
+        return advise(self.placement, folder)
 
     def write_reproduction(self, key: str, out_dir: str | Path, device: str = "") -> Reproduction:
         """Writes one op as a model of its own, with inputs, for a report to those who make a runtime.
