@@ -152,10 +152,12 @@ def plan(tmp_path: Path) -> editor.Plan:
 
 
 def test_advice_says_what_would_no_longer_fall_off(plan: editor.Plan, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "m.data").write_bytes(b"of another model")
     (found,) = plan.advise(tmp_path / "out")
     assert found.idea == "HardSwishByParts"
     assert found.helps
-    assert (found.refused_before, found.refused, found.solved) == (1, 0, 1)
+    assert (found.refused_before, found.refused, found.solved) == (1, 0, ("h",))
     assert (found.subgraphs_before, found.subgraphs) == (3, 1)
     assert found.seconds < found.seconds_before
     assert found.kind == "estimate"
@@ -175,11 +177,13 @@ def test_nothing_is_kept_without_a_folder(plan: editor.Plan) -> None:
     assert (found.model, found.placement) == (None, None)
 
 
-def test_a_form_that_is_refused_too_does_not_help(plan: editor.Plan) -> None:
+def test_a_form_that_is_refused_too_does_not_help(plan: editor.Plan, tmp_path: Path) -> None:
     npu = {**CPU, "name": "npu", "nonSupportedNodes": "HardSwish, HardSigmoid, Mul"}
-    (found,) = editor.partition(plan.graph.path, [npu, CPU]).advise()
+    (found,) = editor.partition(plan.graph.path, [npu, CPU]).advise(tmp_path / "out")
     assert not found.helps
     assert found.refused >= found.refused_before
+    assert found.model is None
+    assert not list((tmp_path / "out").glob("*.onnx"))
 
 
 def test_without_fallbacks_there_is_no_advice(plan: editor.Plan) -> None:
@@ -196,8 +200,8 @@ def test_the_command_line(plan: editor.Plan, tmp_path: Path) -> None:
     path = str(plan.save(tmp_path / "plan.json"))
     said = run("advise", path)
     assert said.returncode == 0, said.stderr
-    assert "HardSwish by HardSigmoid and Mul: helps" in said.stdout
-    assert "1 -> 0 refused ops, 3 -> 1 subgraphs" in said.stdout
+    assert "HardSwish by HardSigmoid and Mul: helps 1 op\n" in said.stdout
+    assert "refused ops 1 -> 0, subgraphs 3 -> 1" in said.stdout
     kept = run("advise", path, "--out", str(tmp_path / "out"), "--json")
     assert kept.returncode == 0, kept.stderr
     (entry,) = json.loads(kept.stdout)

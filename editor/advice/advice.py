@@ -39,8 +39,8 @@ class Advice:
     idea: str
     title: str
     """Says which form becomes which."""
-    solved: int
-    """Ops that a device refused and that are no longer in the model, or no longer refused."""
+    solved: tuple[str, ...]
+    """Keys of the ops that a device refused, and that it would no longer refuse."""
     refused: int
     """Ops of the new model that a device still refuses."""
     refused_before: int
@@ -57,8 +57,9 @@ class Advice:
     problem: str
     """Why it was not compared, or not solved; "" where it was."""
     model: Path | None
-    """The new model; None where it was not kept."""
+    """The new model; None where it was not kept, because it does not help or no folder was given."""
     placement: Placement | None
+    """Of the new model, where that was kept."""
 
     @property
     def helps(self) -> bool:
@@ -75,7 +76,7 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
 
     Args:
         placement: of a model.
-        out_dir: a folder for the new models; None keeps none of them.
+        out_dir: a folder for the new models that help; None keeps none of them.
 
     Raises:
         ModelError: the model is not ONNX.
@@ -109,10 +110,11 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
                     reference = _outputs(graph, inputs)
                 except EditorError as error:
                     reference = error
-            tried = _tried(placement, name, title, path, len(refused), inputs, reference)
-            found.append(
-                tried if out_dir is not None else replace(tried, model=None, placement=None)
-            )
+            tried = _tried(placement, name, title, path, facts.fallen, inputs, reference)
+            if out_dir is None or not tried.helps:
+                path.unlink()
+                tried = replace(tried, model=None, placement=None)
+            found.append(tried)
     return sorted(found, key=lambda one: (not one.helps, one.refused, one.seconds, one.idea))
 
 
@@ -146,7 +148,7 @@ def _tried(
     name: str,
     title: str,
     path: Path,
-    before: int,
+    before: frozenset[str],
     inputs: dict[str, Value],
     reference: dict[str, Any] | EditorError | None,
 ) -> Advice:
@@ -154,9 +156,9 @@ def _tried(
     base = Advice(
         name,
         title,
-        0,
-        before,
-        before,
+        (),
+        len(before),
+        len(before),
         len(placement.subgraphs),
         len(placement.subgraphs),
         seconds,
@@ -172,11 +174,11 @@ def _tried(
         made = _solved(placement, graph)
     except EditorError as error:
         return replace(base, problem=f"not solved: {error}")
-    refused = len(_refused(made))
+    refused = frozenset(made.graph.op_keys[op] for op in _refused(made))
     base = replace(
         base,
-        solved=max(before - refused, 0),
-        refused=refused,
+        solved=tuple(sorted(before - refused)),
+        refused=len(refused),
         subgraphs=len(made.subgraphs),
         seconds=made.price(_costs(made)).total,
         placement=made,

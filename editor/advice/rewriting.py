@@ -20,7 +20,7 @@ from editor.advice.pooling import MeanAsPool, PoolAsMean
 from editor.errors import ModelError
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
-from editor.graph.model_file import read_model
+from editor.graph.model_file import file_sha256, read_model
 
 IDEAS: tuple[type[Idea], ...] = (
     HardSwishByParts,
@@ -67,9 +67,9 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
     folder = external_data_folder(model, path)
     out.parent.mkdir(parents=True, exist_ok=True)
     for location in locations_of(model):
-        target = inside(out.parent, location)
-        if not target.exists():
+        source, target = (folder / location).resolve(), inside(out.parent, location)
+        if not target.is_file() or file_sha256(target) != file_sha256(source):
             target.parent.mkdir(parents=True, exist_ok=True)
-            copy_atomic((folder / location).resolve(), target)
+            copy_atomic(source, target)
     write_atomic(out, made.SerializeToString())
     return True

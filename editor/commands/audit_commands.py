@@ -12,7 +12,8 @@ from typing import Any
 import editor
 from editor import Advice
 from editor.errors import EditorError
-from editor.text import human_seconds
+from editor.kinds import too_close
+from editor.text import human_seconds, pluralize
 from editor.workspace.audits import Audit, audit_genai, json_of, text_of
 from editor.workspace.audits import audit as audited
 from editor.workspace.plan import Plan
@@ -83,9 +84,9 @@ def advise(options: argparse.Namespace) -> int:
     if not found:
         print("no other form is known of the ops that a device refuses")
     for one in found:
-        print(f"{one.title}: {'helps' if one.helps else one.problem or 'does not help'}")
+        print(f"{one.title}: {_verdict(one)}")
         print(
-            f"  {one.refused_before} -> {one.refused} refused ops, {one.subgraphs_before} -> {one.subgraphs} subgraphs, "
+            f"  refused ops {one.refused_before} -> {one.refused}, subgraphs {one.subgraphs_before} -> {one.subgraphs}, "
             f"{human_seconds(one.seconds_before)} -> {human_seconds(one.seconds)} ({one.kind})"
         )
         if one.difference is not None:
@@ -93,6 +94,15 @@ def advise(options: argparse.Namespace) -> int:
         if one.idea in written:
             print(f"  wrote {one.model} and {written[one.idea]}")
     return 0
+
+
+def _verdict(one: Advice) -> str:
+    if not one.helps:
+        return one.problem or "does not help"
+    slower = one.seconds > one.seconds_before and not too_close(
+        one.seconds, one.seconds_before, one.kind
+    )
+    return f"helps {pluralize(len(one.solved), 'op')}{', but takes longer' if slower else ''}"
 
 
 def _as_dict(one: Advice) -> dict[str, Any]:

@@ -434,7 +434,7 @@ class Plan:
         the model with the same invented inputs.
 
         Args:
-            out_dir: a folder for the new models; None keeps none of them.
+            out_dir: a folder for the new models that help; None keeps none of them.
 
         Raises:
             ModelError: the model is not ONNX.
