@@ -16,7 +16,7 @@ import editor
 from editor.advice.advice import TOLERANCE
 from editor.advice.idea import Facts
 from editor.advice.rewriting import IDEAS, rewritten
-from editor.errors import EditorError
+from editor.errors import EditorError, ExecutionError
 
 CPU = {"name": "cpu", "backendName": "CPU"}
 X = "float[1,3,8,8] x"
@@ -188,6 +188,16 @@ def test_a_form_that_is_refused_too_does_not_help(plan: editor.Plan, tmp_path: P
 
 def test_without_fallbacks_there_is_no_advice(plan: editor.Plan) -> None:
     assert editor.partition(plan.graph.path, [CPU]).advise() == []
+
+
+def test_a_model_that_the_pattern_engine_cannot_read_is_said(tmp_path: Path) -> None:
+    case = (*CASES["HardSwishByParts"][:4], "h = HardSwish(x) y = Abs(h)")
+    path = written(tmp_path / "m.onnx", case)
+    facts, model = facts_of(path), onnx.load(path)
+    model.graph.node[1].attribute.append(onnx.AttributeProto(name="odd"))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ExecutionError, match="HardSwishByParts cannot be applied"):
+        rewritten(path, "HardSwishByParts", facts, tmp_path / "new.onnx")
 
 
 def test_an_unusable_model_is_said(plan: editor.Plan, tmp_path: Path) -> None:

@@ -142,6 +142,22 @@ def test_a_session_that_records_is_asked_itself(conv: Path) -> None:
     assert all(op.state == "placed" for op in found.ops)
 
 
+def test_nodes_without_a_name_of_a_session(unnamed: Path, tmp_path: Path) -> None:
+    found = editor.audit(ort.InferenceSession(str(unnamed), providers=[CPU]))
+    assert [op.key for op in found.ops if op.actual] == ["e", "t", "r", "q", "y"]
+    model = onnx.load(unnamed)
+    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "bias")
+    model.graph.initializer.append(weight)
+    model.graph.node[0].CopyFrom(helper.make_node("Add", ["x", "bias"], ["e"]))
+    path = tmp_path / "large.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="large.data", size_threshold=0)
+    found = editor.audit(ort.InferenceSession(str(path), providers=[CPU]))
+    assert [op.key for op in found.ops if op.actual] == ["r", "y"]
+    assert any(text.startswith("3 nodes without a name") for text in found.unchecked)
+    whole = editor.audit(path, "CPU")
+    assert [op.key for op in whole.ops if op.actual] == ["e", "t", "r", "q", "y"]
+
+
 def test_a_session_of_bytes_has_no_file(conv: Path) -> None:
     session = ort.InferenceSession(conv.read_bytes(), providers=[CPU])
     with pytest.raises(EditorError, match="made of bytes"):

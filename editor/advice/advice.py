@@ -14,7 +14,7 @@ import numpy as np
 
 from editor.advice.idea import Facts
 from editor.advice.rewriting import fitting, rewritten
-from editor.errors import EditorError, ModelError
+from editor.errors import EditorError, ExecutionError, ModelError
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.graph import Graph
@@ -79,7 +79,7 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
         out_dir: a folder for the new models that help; None keeps none of them.
 
     Raises:
-        ModelError: the model is not ONNX.
+        ModelError: the model is not ONNX, or its weights are not there.
     """
     graph = placement.graph
     if not graph.is_onnx:
@@ -102,7 +102,14 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
     with _folder(out_dir) as folder:
         for name, title in ideas:
             path = folder / f"{graph.path.stem}_{name}.onnx"
-            if not run(rewritten, graph.path, name, facts, path, what="rewriting", path=graph.path):
+            base = _untried(placement, name, title, len(refused))
+            try:
+                if not run(
+                    rewritten, graph.path, name, facts, path, what="rewriting", path=graph.path
+                ):
+                    continue
+            except ExecutionError as error:
+                found.append(replace(base, problem=str(error)))
                 continue
             if reference is None:
                 try:
@@ -110,7 +117,7 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
                     reference = _outputs(graph, inputs)
                 except EditorError as error:
                     reference = error
-            tried = _tried(placement, name, title, path, facts.fallen, inputs, reference)
+            tried = _tried(base, placement, path, facts.fallen, inputs, reference)
             if out_dir is None or not tried.helps:
                 path.unlink()
                 tried = replace(tried, model=None, placement=None)
@@ -143,32 +150,37 @@ def _outputs(graph: Graph, inputs: dict[str, Value]) -> dict[str, Any]:
     return dict(compile_whole(graph, stand_in(graph.format)).run(inputs))
 
 
-def _tried(
-    placement: Placement,
-    name: str,
-    title: str,
-    path: Path,
-    before: frozenset[str],
-    inputs: dict[str, Value],
-    reference: dict[str, Any] | EditorError | None,
-) -> Advice:
-    seconds = placement.price(_costs(placement)).total
-    base = Advice(
+def _untried(placement: Placement, name: str, title: str, refused: int) -> Advice:
+    """The advice of an idea that changes nothing."""
+    seconds, subgraphs = placement.price(_costs(placement)).total, len(placement.subgraphs)
+    return Advice(
         name,
         title,
         (),
-        len(before),
-        len(before),
-        len(placement.subgraphs),
-        len(placement.subgraphs),
+        refused,
+        refused,
+        subgraphs,
+        subgraphs,
         seconds,
         seconds,
         Kind.ESTIMATE,
         None,
         "",
-        path,
+        None,
         None,
     )
+
+
+def _tried(
+    base: Advice,
+    placement: Placement,
+    path: Path,
+    before: frozenset[str],
+    inputs: dict[str, Value],
+    reference: dict[str, Any] | EditorError | None,
+) -> Advice:
+    """The advice of an idea, whose model has been written."""
+    base = replace(base, model=path)
     try:
         graph = load_model(path, placement.graph.define)
         made = _solved(placement, graph)

@@ -17,10 +17,11 @@ from editor.advice.indices import NarrowIndices
 from editor.advice.layer_norm import LayerNormByParts
 from editor.advice.pad import ReflectBySlices
 from editor.advice.pooling import MeanAsPool, PoolAsMean
-from editor.errors import ModelError
+from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
 from editor.graph.model_file import file_sha256, read_model
+from editor.runtimes.base import summarize_error
 
 IDEAS: tuple[type[Idea], ...] = (
     HardSwishByParts,
@@ -54,16 +55,20 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
 
     Raises:
         ModelError: its weights are not there.
+        ExecutionError: the pattern engine cannot handle it.
     """
     model = read_model(path)
     if problem := weights_problem(model, path):
         raise ModelError(f"{path}: {problem}")
     idea = next(idea for idea in IDEAS if idea.__name__ == name)
-    copy = ir.serde.deserialize_model(model)
     rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
-    if not rules.apply_to_model(copy):
-        return False
-    made = ir.serde.serialize_model(_CLEAN(copy).model)
+    try:
+        copy = ir.serde.deserialize_model(model)
+        if not rules.apply_to_model(copy):
+            return False
+        made = ir.serde.serialize_model(_CLEAN(copy).model)
+    except Exception as error:  # onnxscript's and onnx_ir's have no base class of their own
+        raise ExecutionError(f"{name} cannot be applied: {summarize_error(error)}") from error
     folder = external_data_folder(model, path)
     out.parent.mkdir(parents=True, exist_ok=True)
     for location in locations_of(model):

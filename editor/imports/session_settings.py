@@ -57,6 +57,7 @@ _GENAI_NAMES = {
     "rocm": "ROCMExecutionProvider",
     "dml": "DmlExecutionProvider",
     "web": "JsExecutionProvider",
+    "openvino": "OpenVINOExecutionProvider",
     "nvtensorrtrtx": "NvTensorRTRTXExecutionProvider",
 }
 """Names that genai has for providers beside those that people use."""

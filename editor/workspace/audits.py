@@ -307,8 +307,12 @@ def _audit_providers(
             path=path,
         )
     layers = tuple(
-        Layer(name or kind, 1.0, kind, provider) for name, kind, provider in recorded.nodes
+        Layer(name, 1.0, kind, provider) for name, kind, provider in recorded.nodes if name
     )
+    if nameless := len(recorded.nodes) - len(layers):
+        unchecked.append(
+            f"{pluralize(nameless, 'node')} without a name in the record: their ops count as removed or fused"
+        )
     found = of_layers(
         graph,
         devices,

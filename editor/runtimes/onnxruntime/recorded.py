@@ -17,7 +17,7 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.files import parse_json
 from editor.graph.attributes import bodies_of
-from editor.graph.external_data import external_data_folder
+from editor.graph.external_data import external_data_folder, locations_of
 from editor.graph.model_file import read_model
 from editor.runtimes.base import Value
 from editor.runtimes.onnxruntime.options import reason_of, session_options
@@ -104,16 +104,20 @@ def record(
 def record_session(
     session: Any, path: Path, seconds: float = 0.0, inputs: Mapping[str, Value] | None = None
 ) -> Recorded:
-    """As ``record``, of a session that is there: another one is made like it where it does not record, or is to be timed.
+    """As ``record``, of a session that is there.
+
+    Another one is made like it where it does not record, where nodes lack names, or to be timed. Nodes whose model has weights
+    in other files stay without a name: the session's options may not be told another folder.
 
     Raises:
         ExecutionError: ONNX Runtime refuses the other session.
     """
     model = read_model(path)
-    names = {node.name for node in model.graph.node if node.name}
+    renamed = not locations_of(model) and name_nodes(model)
+    source = model.SerializeToString() if renamed else str(path)
 
     def create(profile: str) -> Any:
-        if not profile:
+        if not profile and not renamed:
             try:
                 session.get_provider_graph_assignment_info()
             except Exception:  # noqa: BLE001  # it does not record; ONNX Runtime's errors have no base class
@@ -127,11 +131,12 @@ def record_session(
             options.add_session_config_entry(key, value)
         _profile_into(options, profile)
         given = session.get_provider_options()
+        named = [(name, given.get(name, {})) for name in session.get_providers()]
         try:
             return ort.InferenceSession(
-                str(path),
+                source,
                 options,
-                providers=[(name, given.get(name, {})) for name in session.get_providers()],
+                providers=named,
                 enable_fallback=0,
             )
         finally:
@@ -140,7 +145,7 @@ def record_session(
             for name, value in before.items():
                 setattr(options, name, value)
 
-    return _recorded(create, names, model, seconds, inputs)
+    return _recorded(create, {node.name for node in model.graph.node}, model, seconds, inputs)
 
 
 def name_nodes(model: ModelProto) -> bool:
