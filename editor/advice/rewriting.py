@@ -11,10 +11,12 @@ from onnxscript.rewriter import RewriteRuleSet
 from editor.advice.clip import ClipByMinMax
 from editor.advice.expand import ExpandByMul
 from editor.advice.gelu import GeluAsOne, GeluByParts
+from editor.advice.gemm import GemmByParts, MatMulAddAsGemm
 from editor.advice.hard_swish import HardSwishAsOne, HardSwishByParts
 from editor.advice.idea import Facts, Idea
 from editor.advice.indices import NarrowIndices
 from editor.advice.layer_norm import LayerNormByParts
+from editor.advice.mish import MishAsOne, MishByParts
 from editor.advice.pad import ReflectBySlices
 from editor.advice.pooling import MeanAsPool, PoolAsMean
 from editor.errors import ExecutionError, ModelError
@@ -35,6 +37,10 @@ IDEAS: tuple[type[Idea], ...] = (
     ExpandByMul,
     MeanAsPool,
     PoolAsMean,
+    MishByParts,
+    MishAsOne,
+    GemmByParts,
+    MatMulAddAsGemm,
 )
 _CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
 
