@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from conftest import EXAMPLES, run
+from conftest import EXAMPLES, ROOT, run
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import editor
@@ -394,3 +396,18 @@ def test_webgpu_in_software_is_really_audited(software_gpu: None, tmp_path: Path
     assert found["copies"] >= 1
     reasons = {op["key"]: op["reason"] for op in found["ops"]}
     assert "IsNaN" in reasons["n"]
+
+
+def test_options_that_are_trusted_are_passed(conv: Path, tmp_path: Path) -> None:
+    """Without ``--trust`` an entry that is not known is left out, and said."""
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps({"config_entries": {"session.no_such_entry": "1"}}))
+    call = ("audit", str(conv), "--providers", "CPU", "--session-options", str(file))
+    assert "session.no_such_entry" in run(*call).stderr
+    trusted = run(*call, "--trust")
+    assert (trusted.returncode, "session.no_such_entry" in trusted.stderr) == (0, False)
+
+
+def test_an_audit_imports_no_patterns() -> None:
+    code = "import sys, editor.commands.audit_commands; assert 'onnxscript' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

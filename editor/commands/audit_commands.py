@@ -7,16 +7,18 @@ import json
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import editor
-from editor import Advice
 from editor.errors import EditorError
 from editor.kinds import too_close
 from editor.text import human_seconds, pluralize
 from editor.workspace.audits import Audit, audit_genai, json_of, text_of
 from editor.workspace.audits import audit as audited
 from editor.workspace.plan import Plan
+
+if TYPE_CHECKING:  # it takes seconds to import, and `audit` does not need it
+    from editor.advice.advice import Advice
 
 NOT_MET = 3
 """Exit status where a requirement is not met."""
