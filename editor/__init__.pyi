@@ -1,3 +1,4 @@
+from .advice.advice import Advice as Advice
 from .devices.device import Device as Device
 from .devices.device import Link as Link
 from .devices.discovery import AvailableDevice as AvailableDevice
@@ -36,6 +37,7 @@ from .execution.measure.figures import TransferFigures as TransferFigures
 from .execution.measure.figures import WireFigures as WireFigures
 from .exports.formats import ExportForm as ExportForm
 from .exports.formats import KitRuntime as KitRuntime
+from .exports.reproduction import Reproduction as Reproduction
 from .graph.graph import FileFacts as FileFacts
 from .graph.graph import Graph as Graph
 from .graph.graph import InnerOp as InnerOp
@@ -62,10 +64,18 @@ from .placement.subgraphs.division import Subgraph as Subgraph
 from .runtimes.base import Capability as Capability
 from .runtimes.base import MemoryOverhead as MemoryOverhead
 from .runtimes.base import Value as Value
+from .workspace.audits import Audit as Audit
+from .workspace.audits import AuditedOp as AuditedOp
+from .workspace.audits import AuditShare as AuditShare
+from .workspace.audits import Crossing as Crossing
+from .workspace.audits import audit as audit
+from .workspace.audits import audit_genai as audit_genai
 from .workspace.plan import ImportReport as ImportReport
 from .workspace.plan import Plan as Plan
 from .workspace.plan import load_plan as load_plan
 from .workspace.plan import partition as partition
+from .workspace.requirements import Requirement as Requirement
+from .workspace.requirements import parse_requirement as parse_requirement
 from .workspace.sizes import AtSizes as AtSizes
 
 __version__: str

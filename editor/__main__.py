@@ -23,6 +23,8 @@ from editor.sandbox.watch import fork
 from editor.startup import protect_children
 from editor.text import parse_bytes, parse_seconds
 from editor.version import VERSION
+from editor.workspace.requirements import FORM as REQUIREMENT
+from editor.workspace.requirements import parse_requirement
 
 Command = Callable[[argparse.Namespace], int]
 _INPUTS = (
@@ -44,7 +46,7 @@ _NO_SCHEDULER = frozenset({"measure_commands.worker", "plan_commands.workspace"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status: 0 done, 1 the input is at fault, 2 usage."""
+    """Runs one command; returns the exit status: 0 done, 1 the input is at fault, 2 usage, 3 a requirement is not met."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         protect_children()
@@ -127,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_measure_commands(commands)
     _add_report_commands(commands)
     _add_watch_commands(commands)
+    _add_audit_commands(commands)
+    _add_advise_command(commands)
     _add_workspace_command(commands)
     _add_worker_command(commands)
     _add_adapter_commands(commands)
@@ -437,6 +441,93 @@ def _add_watch_commands(commands: Any) -> None:
     )
 
 
+def _add_audit_commands(commands: Any) -> None:
+    audit = _add(
+        commands,
+        "audit",
+        "audit_commands.audit",
+        "what a configuration that exists really runs where: wanted against actual device of each op",
+    )
+    audit.add_argument(
+        "model", nargs="?", type=Path, help="a model; none with --genai, which names its own"
+    )
+    how = audit.add_mutually_exclusive_group()
+    how.add_argument(
+        "--providers",
+        default="",
+        metavar="A,B",
+        help="execution providers of ONNX Runtime in order, such as CUDA,CPU",
+    )
+    how.add_argument(
+        "--hetero", default="", metavar="A,B", help="devices of OpenVINO's HETERO in order"
+    )
+    how.add_argument(
+        "--genai",
+        type=Path,
+        metavar="FOLDER",
+        help="a folder of onnxruntime-genai: each model that genai_config.json names, with its options",
+    )
+    audit.add_argument(
+        "--session-options",
+        type=Path,
+        metavar="F.json",
+        help="names and values of SessionOptions, config_entries, provider_options; what names files or loads code is "
+        "left out without --trust",
+    )
+    _add_define(audit)
+    audit.add_argument(
+        "--seconds",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="run it that long for measured shares of time (default: estimates from shapes)",
+    )
+    audit.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        type=_requirement,
+        metavar="TEXT",
+        help="such as 'GPU >= 95%% of time' or 'CUDA >= 90%% of ops'; exit status 3 where it is not met",
+    )
+    audit.add_argument(
+        "--out",
+        type=Path,
+        metavar="PLAN",
+        help="write the actual placement as a plan, each op pinned where it is",
+    )
+    audit.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _add_advise_command(commands: Any) -> None:
+    advise = _add(
+        commands,
+        "advise",
+        "audit_commands.advise",
+        "try other forms of the ops that a device refuses, or write one of them for a bug report",
+    )
+    advise.add_argument("plan", type=Path)
+    advise.add_argument(
+        "--repro",
+        default="",
+        metavar="OP",
+        help="write this op as a model of its own: its key (the name of its first output), or its name",
+    )
+    advise.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="for the new models with their plans, or for what --repro writes; default: nothing is kept",
+    )
+    advise.add_argument(
+        "--device",
+        default="",
+        metavar="NAME",
+        help="of --repro: the device that refuses the op; default: the first of the plan that does",
+    )
+    advise.add_argument("--json", action="store_true", help="machine-readable")
+
+
 def _add_define(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--define",
@@ -538,6 +629,7 @@ _assignment = _checked(lambda text: _pair(text.rpartition("=")), "KEY=DEVICE")
 _setting = _checked(lambda text: _pair(text.partition("=")), "NAME=VALUE")
 _size = _checked(_sized, "NAME=NUMBER")
 _bytes = _checked(parse_bytes, "a number of bytes; write 1MB, 500kB or 1000000")
+_requirement = _checked(parse_requirement, REQUIREMENT)
 _seconds = _checked(parse_seconds, "a time; write 12ms or 0.012")
 
 

@@ -25,6 +25,7 @@ LAYERS = (
     "execution",
     "exports",
     "imports",
+    "advice",
     "workspace",
     "web",
     "commands",

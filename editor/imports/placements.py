@@ -144,7 +144,12 @@ def of_layers(
         for op in np.flatnonzero(~graph.op_is_constant).tolist()
         if op in placed
     }
-    return replace(imported, affinities=affinities, problems=tuple(problems))
+    return replace(
+        imported,
+        affinities=affinities,
+        problems=tuple(problems),
+        joined=frozenset(graph.op_keys[op] for op in joined.keys() - named.keys()),
+    )
 
 
 def _without_ops(names: Iterable[str]) -> str:

@@ -56,9 +56,11 @@ from editor.version import VERSION
 from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
+    from editor.advice.advice import Advice
     from editor.execution.compiled_plan import CompiledPlan
     from editor.execution.generation import Generation, Generator
     from editor.execution.measure.figures import BenchmarkResult
+    from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
     from editor.placement.kept import Recipe
     from editor.workspace.sizes import AtSizes
@@ -462,6 +464,44 @@ class Plan:
             self.stamp,
             as_text(device, "device", ExportError),
             as_text(runtime, "runtime", ExportError),
+        )
+
+    def advise(self, out_dir: str | Path | None = None) -> list[Advice]:
+        """Tries other forms of the ops that a device refuses; the most helpful one first.
+
+        Each is applied to a copy of the model, placed with the decisions of this plan, and run on ONNX Runtime's CPU beside
+        the model with the same invented inputs.
+
+        Args:
+            out_dir: a folder for the new models that help; None keeps none of them.
+
+        Raises:
+            ModelError: the model is not ONNX.
+        """
+        from editor.advice.advice import advise
+
+        folder = None if out_dir is None else as_path(out_dir, "the folder of advice", ExportError)
+        return advise(self.placement, folder)
+
+    def write_reproduction(self, key: str, out_dir: str | Path, device: str = "") -> Reproduction:
+        """Writes one op as a model of its own, with inputs, for a report to those who make a runtime.
+
+        Args:
+            key: of the op, or its name where no other has that.
+            out_dir: the folder.
+            device: the device that refuses it; "" for the first that does.
+
+        Raises:
+            ExportError: there is no such op or device, the op cannot be cut out, or the folder cannot be written.
+        """
+        from editor.exports.reproduction import write_reproduction
+
+        return write_reproduction(
+            self.placement,
+            as_text(key, "the key of an op", ExportError),
+            as_path(out_dir, "the folder of a reproduction", ExportError),
+            self.stamp,
+            as_text(device, "device", ExportError),
         )
 
     def _others(self, compare: str) -> dict[str, Placement]:

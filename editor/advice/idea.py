@@ -1,0 +1,96 @@
+"""What all ideas have: a pattern of ``onnxscript.rewriter``, the facts that it may look at, and where it applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter import MatchContext, RewriteRuleClassBase
+
+Shape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the tensors of a model."""
+
+    fallen: frozenset[str]
+    """First outputs of the ops that a device refuses; ideas apply to these only."""
+    shapes: Mapping[str, Shape]
+    types: Mapping[str, str]
+    """Such as ``float32``."""
+
+
+class Idea(RewriteRuleClassBase):
+    """One form of an op for another."""
+
+    title: ClassVar[str]
+    """Says which form becomes which."""
+    types: ClassVar[frozenset[str]]
+    """Types of the ops that it is for."""
+    least_opset: ClassVar[int] = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(type(self).__name__)
+        self.facts = facts
+
+    def check(self, context: MatchContext, **values: Any) -> bool:  # type: ignore[override]  # onnxscript calls it so
+        """Whether the pattern has an op that a device refuses, and the idea fits it."""
+        self.opset = int(context.model.opset_imports.get("", 0))
+        made = {value.name for node in context.nodes for value in node.outputs}
+        return (
+            self.opset >= self.least_opset
+            and not made.isdisjoint(self.facts.fallen)
+            and self.fits(context.root, **values)
+        )
+
+    def fits(self, root: ir.Node, **values: Any) -> bool:
+        """Whether the idea holds for these values."""
+        return True
+
+    def shape(self, value: ir.Value) -> tuple[int, ...] | None:
+        """The shape of a tensor; None where a size of it is not known."""
+        shape = self.facts.shapes.get(value.name or "")
+        if shape is None or not all(isinstance(size, int) for size in shape):
+            return None
+        return tuple(int(size) for size in shape)
+
+    def is_float(self, value: ir.Value) -> bool:
+        """Whether a tensor has a type of floating point."""
+        return self.facts.types.get(value.name or "", "") in ("float32", "float16", "float64")
+
+    def like(self, op: Any, value: ir.Value, number: float) -> Any:
+        """A constant of the type of a tensor."""
+        return op.Constant(value=ir.tensor(np.array(number, self.facts.types[value.name or ""])))
+
+    def reduce_mean(self, op: Any, value: Any, axes: Sequence[int]) -> Any:
+        """A ``ReduceMean`` as the opset of the model has it."""
+        if self.opset < 18:
+            return op.ReduceMean(value, axes=list(axes), keepdims=1)
+        return op.ReduceMean(value, whole_numbers(op, axes), keepdims=1)
+
+
+def whole_numbers(op: Any, numbers: Sequence[int]) -> Any:
+    """A constant list of int64."""
+    return op.Constant(value=ir.tensor(np.array(numbers, np.int64)))
+
+
+def known(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
+    """The value of a constant; None where it is none, or is in another file."""
+    tensor = None if value is None else value.const_value
+    if value is not None and tensor is None:
+        maker = value.producer()
+        if maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
+            tensor = maker.attributes["value"].as_tensor()
+    if tensor is None or isinstance(tensor, ir.ExternalTensor):
+        return None
+    return np.asarray(tensor.numpy())
+
+
+def integer(node: ir.Node, name: str, default: int) -> int:
+    """An attribute of a node."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else int(attribute.as_int())

@@ -1,0 +1,86 @@
+"""Rewrites a copy of a model by one idea; runs in the sandbox, because it reads the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
+from onnxscript.rewriter import RewriteRuleSet
+
+from editor.advice.clip import ClipByMinMax
+from editor.advice.expand import ExpandByMul
+from editor.advice.gelu import GeluAsOne, GeluByParts
+from editor.advice.gemm import GemmByParts, MatMulAddAsGemm
+from editor.advice.hard_swish import HardSwishAsOne, HardSwishByParts
+from editor.advice.idea import Facts, Idea
+from editor.advice.indices import NarrowIndices
+from editor.advice.layer_norm import LayerNormByParts
+from editor.advice.mish import MishAsOne, MishByParts
+from editor.advice.pad import ReflectBySlices
+from editor.advice.pooling import MeanAsPool, PoolAsMean
+from editor.errors import ExecutionError, ModelError
+from editor.files import copy_atomic, inside, write_atomic
+from editor.graph.external_data import external_data_folder, locations_of, weights_problem
+from editor.graph.model_file import file_sha256, read_model
+from editor.runtimes.base import summarize_error
+
+IDEAS: tuple[type[Idea], ...] = (
+    HardSwishByParts,
+    HardSwishAsOne,
+    GeluByParts,
+    GeluAsOne,
+    LayerNormByParts,
+    ClipByMinMax,
+    ReflectBySlices,
+    NarrowIndices,
+    ExpandByMul,
+    MeanAsPool,
+    PoolAsMean,
+    MishByParts,
+    MishAsOne,
+    GemmByParts,
+    MatMulAddAsGemm,
+)
+_CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
+
+
+def fitting(types: frozenset[str]) -> list[tuple[str, str]]:
+    """(name, title) of the ideas for ops of these types."""
+    return [(idea.__name__, idea.title) for idea in IDEAS if idea.types & types]
+
+
+def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
+    """Writes a model in which an idea is applied wherever it fits; False, and nothing written, where it fits nowhere.
+
+    Args:
+        path: of the model.
+        name: of the idea.
+        facts: of its tensors.
+        out: the file to write; weights in files of their own come beside it.
+
+    Raises:
+        ModelError: its weights are not there.
+        ExecutionError: the pattern engine cannot handle it.
+    """
+    model = read_model(path)
+    if problem := weights_problem(model, path):
+        raise ModelError(f"{path}: {problem}")
+    idea = next(idea for idea in IDEAS if idea.__name__ == name)
+    rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
+    try:
+        copy = ir.serde.deserialize_model(model)
+        if not rules.apply_to_model(copy):
+            return False
+        made = ir.serde.serialize_model(_CLEAN(copy).model)
+    except Exception as error:  # onnxscript's and onnx_ir's have no base class of their own
+        raise ExecutionError(f"{name} cannot be applied: {summarize_error(error)}") from error
+    folder = external_data_folder(model, path)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for location in locations_of(model):
+        source, target = (folder / location).resolve(), inside(out.parent, location)
+        if not target.is_file() or file_sha256(target) != file_sha256(source):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy_atomic(source, target)
+    write_atomic(out, made.SerializeToString())
+    return True

@@ -1,0 +1,133 @@
+"""Commands that look at configurations that exist, and at ops that a device refuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import editor
+from editor.errors import EditorError
+from editor.kinds import too_close
+from editor.text import human_seconds, pluralize
+from editor.workspace.audits import Audit, audit_genai, json_of, text_of
+from editor.workspace.audits import audit as audited
+from editor.workspace.plan import Plan
+
+if TYPE_CHECKING:  # it takes seconds to import, and `audit` does not need it
+    from editor.advice.advice import Advice
+
+NOT_MET = 3
+"""Exit status where a requirement is not met."""
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Audits a configuration; exit status 3 where a requirement is not met."""
+    found = _audits(options)
+    if options.out is not None and len(found) > 1:
+        raise EditorError(
+            f"--out writes one plan, and the folder has {len(found)} models; audit one of them by its path"
+        )
+    unmet = [(one, r) for one in found for r in options.require if not one.meets(r)]
+    if options.json:
+        print(json_of(found, options.require))
+    for one in found:
+        for text in one.unchecked:
+            print(f"note: {text}", file=sys.stderr)
+        if not options.json:
+            print(text_of(one))
+            for r in options.require:
+                said = "met" if one.meets(r) else "NOT MET"
+                print(f"required {r}: {one.share(r):.1%} ({one.kind}): {said}")
+    if options.out is not None:
+        print(f"wrote {found[0].plan.save(options.out)}", file=sys.stderr)
+    return NOT_MET if unmet else 0
+
+
+def _audits(options: argparse.Namespace) -> list[Audit]:
+    define = dict(options.define)
+    if options.genai is not None:
+        if options.model is not None or options.session_options is not None:
+            raise EditorError("--genai takes the models and options of its folder; name no others")
+        return audit_genai(options.genai, define, options.seconds)
+    if options.model is None:
+        raise EditorError("which model? Name its file, or a folder with --genai")
+    return [
+        audited(
+            options.model,
+            options.providers,
+            hetero=options.hetero,
+            session_options=options.session_options,
+            define=define,
+            seconds=options.seconds,
+        )
+    ]
+
+
+def advise(options: argparse.Namespace) -> int:
+    """Tries other forms of the ops that a device refuses, or writes one op as a model of its own."""
+    plan = editor.load_plan(options.plan)
+    if options.repro:
+        return _write_reproduction(plan, options)
+    if options.device:
+        raise EditorError("--device is for --repro OP")
+    found = plan.advise(options.out)
+    written = {
+        one.idea: Plan(one.placement).save(one.model.with_suffix(".json"))
+        for one in found
+        if one.model is not None and one.placement is not None
+    }
+    if options.json:
+        print(json.dumps([_as_dict(one) | {"plan": _text(written.get(one.idea))} for one in found]))
+        return 0
+    if not found:
+        print("no other form is known of the ops that a device refuses")
+    for one in found:
+        print(f"{one.title}: {_verdict(one)}")
+        print(
+            f"  refused ops {one.refused_before} -> {one.refused}, subgraphs {one.subgraphs_before} -> {one.subgraphs}, "
+            f"{human_seconds(one.seconds_before)} -> {human_seconds(one.seconds)} ({one.kind})"
+        )
+        if one.difference is not None:
+            print(f"  outputs differ by {one.difference:.1g} of their largest magnitude on the CPU")
+        if one.idea in written:
+            print(f"  wrote {one.model} and {written[one.idea]}")
+    return 0
+
+
+def _verdict(one: Advice) -> str:
+    if not one.helps:
+        return one.problem or "does not help"
+    slower = one.seconds > one.seconds_before and not too_close(
+        one.seconds, one.seconds_before, one.kind
+    )
+    return f"helps {pluralize(len(one.solved), 'op')}{', but takes longer' if slower else ''}"
+
+
+def _as_dict(one: Advice) -> dict[str, Any]:
+    values = {f.name: getattr(one, f.name) for f in fields(one) if f.name != "placement"}
+    return values | {"model": _text(one.model), "kind": str(one.kind), "helps": one.helps}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
+    if options.out is None:
+        raise EditorError("--repro writes a folder; say where with --out DIR")
+    found = plan.write_reproduction(options.repro, options.out, options.device)
+    for text in found.notes:
+        print(f"note: {text}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(asdict(found) | {"paths": [str(path) for path in found.paths]}, indent=1))
+        return 0
+    print(f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}")
+    if found.random_weights:
+        print(f"random, not the model's: {', '.join(found.random_weights)}")
+    for path in found.paths:
+        print(f"wrote {path}")
+    return 0
