@@ -196,7 +196,6 @@ def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(
     """Stepping through a model left all of its blocks open."""
     page.goto(f"{server.url}/open")
     page.click("text=Whisper tiny, decoder")
-    page.click("#open-sizes")
     ready(page)
     first = set(page.evaluate("hetero.page.detail.open"))
 
