@@ -392,3 +392,18 @@ def test_an_onnx_model_has_no_npuw_plan(tmp_path: Path) -> None:
     plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:CPU")
     with pytest.raises(editor.ExportError, match="make IR of it"):
         plan.export("npuw", tmp_path)
+
+
+def test_a_dump_of_openvino_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(chain(), tmp_path / "net.xml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENVINO_HETERO_VISUALIZE", "1")
+    ov.Core().compile_model(path, "HETERO:CPU", {})
+    (dump,) = tmp_path.glob("hetero_affinity_*.dot")
+    table = [
+        {"name": "A", "backendName": "OpenVINO.CPU"},
+        {"name": "CPU", "backendName": "OpenVINO.CPU"},
+    ]
+    plan, report = editor.partition(path, table).import_affinities(dump)
+    assert (set(plan.affinity.values()), report.problems) == ({"CPU"}, ())
+    assert report.pinned == len(plan.graph)
