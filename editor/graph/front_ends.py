@@ -40,6 +40,15 @@ def source_of(path: Path) -> Source | None:
     A TensorFlow model is a folder with ``saved_model.pb`` (or that file), or a frozen graph ``.pb``; a PaddlePaddle model
     is ``.pdmodel`` or ``.json`` beside ``.pdiparams``.
     """
+    try:
+        return _source_of(path)
+    except (
+        OSError
+    ):  # a name that is too long, a folder that may not be looked into: reading it says so
+        return None
+
+
+def _source_of(path: Path) -> Source | None:
     folder = path.parent if path.name == "saved_model.pb" else path
     if (saved := folder / "saved_model.pb").is_file():
         weights = sorted(file for file in (folder / "variables").glob("*") if file.is_file())
