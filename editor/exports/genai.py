@@ -16,7 +16,7 @@ from editor.exports.model_copy import write_submodel
 from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
 from editor.graph.states import states_of
 from editor.placement.placement import Placement
-from editor.runtimes.onnxruntime.providers import CPU, index_of, provider_of
+from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 
 CONFIG = "genai_config.json"
 _MODELS = (".onnx", ".data", ".bin", ".onnx_data")
@@ -101,6 +101,6 @@ def _options(device: Device) -> dict[str, Any]:
     if provider not in _NAMES:
         return {"provider_options": []}
     settings = {k: v for k, v in device.properties.items() if "." not in k}
-    if provider == "CUDAExecutionProvider":
+    if provider in SELECTS_BY_UNIT:
         settings.setdefault("device_id", str(index_of(device)))
     return {"provider_options": [{_NAMES[provider]: settings}]}

@@ -28,6 +28,7 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Placement, placement_of_groups
 from editor.runtimes.base import SubModel, Value
+from editor.runtimes.openvino.runtime import NAME as OPENVINO
 from editor.runtimes.registry import stand_in
 from editor.text import human_bytes
 
@@ -275,7 +276,7 @@ for name in expected:
 
 def _script(device: Device, files: Collection[str]) -> str:
     """What runs the model, as far as there are values for it."""
-    is_openvino = "openvino" in (device.runtime, device.codegen)
+    is_openvino = OPENVINO in (device.runtime, device.codegen)
     start, run = (_OPENVINO, _RUN_OPENVINO) if is_openvino else (_ONNX_RUNTIME, _RUN_ONNX_RUNTIME)
     text = start
     text += run if "inputs.npz" in files else ""

@@ -22,6 +22,7 @@ from editor.graph.graph import (
     shape_of,
     type_name,
 )
+from editor.graph.openvino_layers import DOMAIN as OPENVINO
 
 # Too expensive to repeat, or not deterministic.
 _NEVER_CONSTANT = frozenset(
@@ -61,6 +62,10 @@ _NEVER_CONSTANT = frozenset(
 )
 
 
+_FOLDED_DOMAINS = ("", "ai.onnx", OPENVINO)
+"""Of ops that compute the same from the same constants."""
+
+
 def constant_ops(
     op_types: tuple[str, ...],
     op_domains: tuple[str, ...],
@@ -80,7 +85,7 @@ def constant_ops(
     is_output[outputs] = True
     constant = np.zeros(len(op_types), bool)
     for op in order:
-        if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in ("", "ai.onnx", "openvino"):
+        if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in _FOLDED_DOMAINS:
             continue
         outputs_of_op = results[op]
         outputs_of_op = outputs_of_op[outputs_of_op >= 0]
