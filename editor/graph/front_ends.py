@@ -75,9 +75,14 @@ def content_hash(source: Source) -> str:
     """SHA-256 of all files of a model.
 
     Raises:
-        ModelError: one of them cannot be read.
+        ModelError: one of them cannot be read, or is a link to another folder.
     """
-    digest = hashlib.sha256()
+    digest, folder = hashlib.sha256(), source.files[0].resolve().parent
+    for file in source.files[1:]:
+        if not file.resolve().is_relative_to(folder):
+            raise ModelError(
+                f"{file}: weights outside the model's folder; put a copy of the file in its place"
+            )
     try:
         for file in source.files:
             digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())

@@ -350,6 +350,16 @@ def test_modules_of_pytorch_are_in_the_names_of_layers(tmp_path: Path) -> None:
     assert graph.op_modules == ("layers.4", "layers.7", "")
 
 
+def test_weights_of_a_converted_model_stay_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"of somebody else")
+    variables = tmp_path / "net" / "variables"
+    variables.mkdir(parents=True)
+    (tmp_path / "net" / "saved_model.pb").write_bytes(b"\x0a\x00")
+    (variables / "variables.index").symlink_to(tmp_path / "secret")
+    with pytest.raises(editor.ModelError, match="outside the model's folder"):
+        editor.load_model(tmp_path / "net")
+
+
 def test_an_ir_is_told_by_its_content() -> None:
     assert is_ir(b'\xef\xbb\xbf<?xml version="1.0"?>\n<net name="a" version="11">')
     assert not is_ir(b'<?xml version="1.0"?><svg/>')
