@@ -116,6 +116,15 @@ class Generator:
         """The input that takes tokens."""
         return self._inputs.ids
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether all of it runs where planned devices are simulated, which is what results are compared with."""
+        measure = stand_in(self.graph.format)
+        return all(
+            (step.runs_on.runtime, step.runs_on.provider) == (measure.runtime, measure.provider)
+            for step in self._steps
+        )
+
     def clones(self, count: int) -> list[Generator]:
         """Others that share code and weights, for as many threads; they are made once."""
         while len(self._clones) < count:

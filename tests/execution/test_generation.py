@@ -170,6 +170,9 @@ def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -
     assert result.figures.token.count == 3 * 8
     assert [context for context, _ in result.figures.by_context] == [16, 18, 20, 22]
     assert not result.simulated
+    assert result.figures.tokens_per_second == pytest.approx(1 / result.figures.token.median)
+    turned = editor.partition(plan.graph, [THREE[2], THREE[0]])
+    assert measure_tokens("turned", turned.placement, 4, 3).reference == "A", "not itself"
     several = measure_tokens("plan", plan.placement, 4, 3, sequences=3)
     assert several.figures.token.count == 3 * 3 * 2
     assert several.within_tolerance

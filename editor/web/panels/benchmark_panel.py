@@ -259,7 +259,11 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
     rows = [
         html.Tr(
             [
-                html.Td("This plan" if each is result.figures else each.name.capitalize()),
+                html.Td(
+                    "This plan"
+                    if each is result.figures
+                    else f"{each.name[:1].upper()}{each.name[1:]}"
+                ),
                 html.Td(human_seconds(each.first_token.median)),
                 html.Td(
                     [
