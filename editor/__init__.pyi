@@ -42,6 +42,7 @@ from .graph.graph import FileFacts as FileFacts
 from .graph.graph import Graph as Graph
 from .graph.graph import InnerOp as InnerOp
 from .graph.loading import load_model as load_model
+from .graph.states import Lengths as Lengths
 from .imports.device_figures import ProfileReport as ProfileReport
 from .imports.matching import Unmatched as Unmatched
 from .kinds import Basis as Basis
@@ -70,6 +71,8 @@ from .workspace.audits import AuditShare as AuditShare
 from .workspace.audits import Crossing as Crossing
 from .workspace.audits import audit as audit
 from .workspace.audits import audit_genai as audit_genai
+from .workspace.phases import PhaseChoice as PhaseChoice
+from .workspace.phases import Phases as Phases
 from .workspace.plan import ImportReport as ImportReport
 from .workspace.plan import Plan as Plan
 from .workspace.plan import load_plan as load_plan

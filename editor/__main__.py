@@ -196,6 +196,14 @@ def _add_plan_commands(commands: Any) -> None:
         help="of a language model: sizes of a step that ends with a context of so many tokens, for memory and times",
     )
     partition.add_argument(
+        "--phases",
+        nargs="?",
+        const="prompt=512,new=64",
+        metavar="LENGTHS",
+        help="of a language model: place prompt and tokens each at their sizes, for the soonest answer; default: "
+        "prompt=512,new=64",
+    )
+    partition.add_argument(
         "--profile",
         action="append",
         default=[],

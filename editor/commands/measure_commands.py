@@ -16,9 +16,9 @@ from editor.execution.adapter_kit import check_runtime
 from editor.execution.jobs import job_service, tasks
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.execution.measure.prediction import check_correctable, correct_profiles
-from editor.execution.measure.tokens import TokenBenchmark, parse_lengths
+from editor.execution.measure.tokens import TokenBenchmark
 from editor.files import json_text, write_atomic
-from editor.graph.states import parse_states
+from editor.graph.states import parse_lengths, parse_states
 from editor.limits import size_in_bytes
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
@@ -83,7 +83,7 @@ def bench(options: argparse.Namespace) -> int:
 
 def _generate(options: argparse.Namespace, plans: Mapping[str, Plan]) -> int:
     """Measures plans as they generate tokens."""
-    prompt, new = parse_lengths(options.generate)
+    lengths = parse_lengths(options.generate, "--generate")
     state, results = parse_states(options.state), []
     inputs = str(options.inputs.absolute()) if options.inputs else None
     for name, plan in plans.items():
@@ -92,8 +92,8 @@ def _generate(options: argparse.Namespace, plans: Mapping[str, Plan]) -> int:
             tasks.generate,
             plan.recipe(),
             name,
-            prompt,
-            new,
+            lengths.prompt,
+            lengths.new,
             state,
             options.threads,
             options.requests or 1,

@@ -23,7 +23,7 @@ from editor.exports.formats import check
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.graph.states import sizes_at_context
+from editor.graph.states import parse_lengths, sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
@@ -302,6 +302,10 @@ def partition(options: argparse.Namespace) -> int:
         capabilities=capabilities,
         policy_options={k: getattr(options, k) for k in OPTIONS if getattr(options, k) is not None},
     )
+    if options.phases:
+        lengths = parse_lengths(options.phases, "--phases")
+        plan, phases = plan.phases(lengths.prompt, lengths.new)
+        print(phases.text())
     paths = [
         plan.save(options.out / "plan.json"),
         *plan.export("dot", options.out, dag="no"),

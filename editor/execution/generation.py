@@ -17,12 +17,11 @@ from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
 from editor.execution.open_sizes import open_submodels
 from editor.graph.graph import Graph
-from editor.graph.states import State, states_of
+from editor.graph.states import TOKEN_INPUTS, State, states_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.registry import runtime_of, stand_in
 
-_IDS = ("input_ids", "decoder_input_ids", "tokens", "ids")
 _MASKS = ("attention_mask",)
 _POSITIONS = ("position_ids", "cache_position")
 _LOGITS = ("logits", "lm_logits", "output")
@@ -58,23 +57,31 @@ class Generator:
     """
 
     def __init__(
-        self, graph: Graph, steps: Sequence[Step], states: Sequence[State], inputs: _Inputs
+        self,
+        graph: Graph,
+        steps: Sequence[Step],
+        states: Sequence[State],
+        inputs: _Inputs,
+        prompt: Sequence[Step] | None = None,
     ) -> None:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
-        self._steps = list(steps)
-        # What a run returns may be the memory that the next run of the same executable writes to.
-        self._turns = [_plan(graph, steps), _plan(graph, [_cloned(step) for step in steps])]
-        self._homes = _homes(steps)
+        self._token = _Phase(graph, steps)
+        self._prompt = self._token if prompt is None else _Phase(graph, prompt)
         self._clones: list[Generator] = []
 
     @classmethod
     def of(
-        cls, placement: Placement, state: Mapping[str, str] | None = None, threads: int = 0
+        cls,
+        placement: Placement,
+        state: Mapping[str, str] | None = None,
+        threads: int = 0,
+        prompt: Placement | None = None,
     ) -> Generator:
         """Compiles a plan.
 
         Args:
             placement: the plan.
+            prompt: the placement of the prompt, where that is another one; what both have alike is compiled once.
             state: output -> input of the next step, beside what names and ``genai_config.json`` say.
             threads: per subgraph; 0 leaves the choice to the runtime.
 
@@ -84,14 +91,13 @@ class Generator:
         """
         graph = placement.graph
         states, inputs = _described(graph, state)
-        devices = {d.name: d for d in placement.devices}
-        parts = open_submodels(graph, placement.ops_of_subgraphs())
-        steps = []
-        for part in parts:
-            number = int(part.label.rpartition(" ")[2])
-            device = devices[placement.subgraphs[number].device]
-            steps.append(_step(number, part, device, threads))
-        return cls(graph, steps, states, inputs)
+        steps = _steps_of(placement, threads, [])
+        if prompt is None or np.array_equal(
+            prompt.assignment.device[prompt.placed_ops],
+            placement.assignment.device[prompt.placed_ops],
+        ):
+            return cls(graph, steps, states, inputs)
+        return cls(graph, steps, states, inputs, _steps_of(prompt, threads, steps))
 
     @classmethod
     def unsplit(
@@ -122,14 +128,17 @@ class Generator:
         measure = stand_in(self.graph.format)
         return all(
             (step.runs_on.runtime, step.runs_on.provider) == (measure.runtime, measure.provider)
-            for step in self._steps
+            for step in (*self._prompt.steps, *self._token.steps)
         )
 
     def clones(self, count: int) -> list[Generator]:
         """Others that share code and weights, for as many threads; they are made once."""
         while len(self._clones) < count:
-            steps = [_cloned(step) for step in self._steps]
-            self._clones.append(Generator(self.graph, steps, self.states, self._inputs))
+            steps = [_cloned(step) for step in self._token.steps]
+            prompt = None
+            if self._prompt is not self._token:
+                prompt = [_cloned(step) for step in self._prompt.steps]
+            self._clones.append(Generator(self.graph, steps, self.states, self._inputs, prompt))
         return self._clones[:count]
 
     def generate(
@@ -164,11 +173,18 @@ class Generator:
         steps, past, turn = self._inputs.steps(prompt), 0, 0
         while len(tokens) < new and not should_stop():
             start = perf_counter()
-            for ids in steps:
+            phase = self._token if tokens else self._prompt
+            for piece, ids in enumerate(steps, 1):
                 fed = {**self._inputs.fed(ids, past), **(given or {}), **values}
                 self._check_all(fed)
-                results, _ = self._turns[turn]._execute(fed)
-                values = {s.input: self._home(s, results[s.output]) for s in self.states}
+                results, _ = phase.turns[turn]._execute(fed)
+                following = self._token if piece == len(steps) else phase
+                values = {
+                    s.input: _moved(
+                        results[s.output], phase.homes.get(s.output), following.homes.get(s.input)
+                    )
+                    for s in self.states
+                }
                 past, turn = past + len(ids), 1 - turn
             last = owned(results[self._inputs.logits])
             last = last.reshape(-1, last.shape[-1])[-1]
@@ -193,12 +209,22 @@ class Generator:
                 "with --inputs FILE.npz (Python: generate(..., inputs={...}))"
             )
 
-    def _home(self, state: State, value: Value) -> Value:
-        """A state on the device that reads it."""
-        made, read = self._homes.get(state.output), self._homes.get(state.input)
-        if made is None or read is None or memory_space(made) == memory_space(read):
-            return value
-        return convert(value, read)
+
+class _Phase:
+    """The steps of the prompt, or of each token after it."""
+
+    def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+        # What a run returns may be the memory that the next run of the same executable writes to.
+        self.turns = [_plan(graph, steps), _plan(graph, [_cloned(step) for step in steps])]
+        self.homes = _homes(steps)
+
+
+def _moved(value: Value, made: Device | None, read: Device | None) -> Value:
+    """A state on the device that reads it."""
+    if made is None or read is None or memory_space(made) == memory_space(read):
+        return value
+    return convert(value, read)
 
 
 def split_inputs(
@@ -235,7 +261,7 @@ class _Inputs:
             for n in self.names
             if n not in kept and self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))
         ]
-        self.ids = next((n for n in _IDS if n in whole), "") or next(iter(whole), "")
+        self.ids = next((n for n in TOKEN_INPUTS if n in whole), "") or next(iter(whole), "")
         self.masks = [n for n in self.names if n in _MASKS]
         self.positions = [n for n in self.names if n in _POSITIONS]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
@@ -310,6 +336,27 @@ def _described(graph: Graph, state: Mapping[str, str] | None) -> tuple[tuple[Sta
             "say which with --state present.0.key=past.0.key"
         )
     return states, _Inputs(graph, states)
+
+
+def _steps_of(placement: Placement, threads: int, known: Sequence[Step]) -> list[Step]:
+    """The compiled subgraphs of a placement; those that are known from another one share code and weights."""
+    devices = {d.name: d for d in placement.devices}
+    there = {(step.device.name, _content(step.submodel)): step for step in known}
+    steps = []
+    for part in open_submodels(placement.graph, placement.ops_of_subgraphs()):
+        number = int(part.label.rpartition(" ")[2])
+        device = devices[placement.subgraphs[number].device]
+        same = there.get((device.name, _content(part)))
+        if same is None:
+            steps.append(_step(number, part, device, threads))
+        else:
+            steps.append(Step(number, same.submodel, device, same.runs_on, same.executable.clone()))
+    return steps
+
+
+def _content(part: SubModel) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """What tells two sub-models of one model apart."""
+    return part.inputs, part.outputs, tuple(node.name for node in part.model.graph.node)
 
 
 def _step(number: int, part: SubModel, device: Device, threads: int) -> Step:

@@ -33,8 +33,17 @@ _NAMES = {
 """Names of providers in ``provider_options``."""
 
 
-def write_genai(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_genai(
+    placement: Placement, out_dir: Path, stamp: str = "", prompt: Placement | None = None
+) -> list[Path]:
     """Writes ``part_<n>.onnx``, ``genai_config.json`` and what else the folder of the model has.
+
+    Args:
+        placement: the plan.
+        out_dir: the folder.
+        stamp: origin of the export.
+        prompt: the placement of the prompt, where it has one of its own: its parts, ``prompt_<n>.onnx``, run on prompts only,
+            and the others on tokens only.
 
     Raises:
         ExportError: the model has no ``genai_config.json`` beside it, keeps no state, or cannot be cut with open sizes.
@@ -56,25 +65,15 @@ def write_genai(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         ) from error
     if not states_of(graph):
         raise ExportError(f"{graph.path}: no output is known to be an input of the next step")
-    try:
-        parts = open_submodels(graph, placement.ops_of_subgraphs())
-    except ExecutionError as error:
-        raise ExportError(str(error)) from error
-    devices = {d.name: d for d in placement.devices}
-    written, stages = [], []
-    for number, part in enumerate(parts):
-        subgraph = placement.subgraphs[int(part.label.rpartition(" ")[2])]
-        name = f"part_{number}.onnx"
-        written += write_submodel(part.model, part.folder, out_dir / name, stamp)
-        stage: dict[str, Any] = {
-            "filename": name,
-            "inputs": list(part.inputs),
-            "outputs": list(part.outputs),
-            "session_options": _options(devices[subgraph.device]),
-        }
-        if number == len(parts) - 1:
-            stage["is_lm_head"] = False
-        stages.append({f"part_{number}": stage})
+    stages, written = _stages(placement, out_dir, stamp, "part")
+    if prompt is not None:
+        of_prompt, more = _stages(prompt, out_dir, stamp, "prompt")
+        written += more
+        for stage in (*of_prompt, *stages):
+            (entry,) = stage.values()
+            entry["run_on_prompt"] = stage in of_prompt
+            entry["run_on_token_gen"] = stage not in of_prompt
+        stages = of_prompt + stages
     config["model"]["type"] = "decoder-pipeline"
     decoder["pipeline"] = stages
     decoder.pop("filename", None)
@@ -84,6 +83,32 @@ def write_genai(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         if is_other and file != graph.path and file.stat().st_size <= _MOST_COPIED:
             written.append(copy_atomic(file, out_dir / file.name))
     return written
+
+
+def _stages(
+    placement: Placement, out_dir: Path, stamp: str, prefix: str
+) -> tuple[list[dict[str, Any]], list[Path]]:
+    """Entries of the pipeline, and the files that they run."""
+    try:
+        parts = open_submodels(placement.graph, placement.ops_of_subgraphs())
+    except ExecutionError as error:
+        raise ExportError(str(error)) from error
+    devices = {d.name: d for d in placement.devices}
+    stages, written = [], []
+    for number, part in enumerate(parts):
+        subgraph = placement.subgraphs[int(part.label.rpartition(" ")[2])]
+        name = f"{prefix}_{number}"
+        written += write_submodel(part.model, part.folder, out_dir / f"{name}.onnx", stamp)
+        stage: dict[str, Any] = {
+            "filename": f"{name}.onnx",
+            "inputs": list(part.inputs),
+            "outputs": list(part.outputs),
+            "session_options": _options(devices[subgraph.device]),
+        }
+        if number == len(parts) - 1:
+            stage["is_lm_head"] = False
+        stages.append({name: stage})
+    return stages, written
 
 
 def notes(used: list[Device]) -> list[str]:

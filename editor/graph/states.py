@@ -27,6 +27,8 @@ class State:
     """How it is known"""
 
 
+TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens", "ids")
+"""Names of inputs that take tokens."""
 _RENAMED = (
     ("past_key_values", "present"),
     ("past_key_values", "present_key_values"),
@@ -180,26 +182,70 @@ def sizes_at_context(graph: Graph, context: int) -> dict[str, int]:
     Raises:
         ModelError: no open dimension of a state grows with the context, or a step alone is longer.
     """
-    dims = graph.input_dims
-    past: dict[str, None] = {}
-    for state in states_of(graph):
-        dim = dims.get(state.input, ())[state.axis] if state.axis >= 0 else 0
-        if isinstance(dim, str):
-            past[dim] = None
-    if not past:
-        raise ModelError(f"{graph.path}: no state with an open size grows with the context")
-    known = dict(graph.sizes)
-    sequence = next((d for d in dims.get("input_ids", ())[-1:] if isinstance(d, str)), "")
+    known, sequence = dict(graph.sizes), sequence_dim(graph)
     new = known.get(sequence, 1)
     if context < new:
         raise ModelError(
             f"{graph.path}: a step has {new} tokens, more than the context of {context}; choose fewer with "
             f"--define {sequence}=1"
         )
-    sizes = {name: context - new for name in past if name not in known}
-    if sequence and sequence not in known:
-        sizes[sequence] = new
+    sizes = sizes_of_step(graph, new, context - new)
+    return {name: size for name, size in sizes.items() if name not in known}
+
+
+def sizes_of_step(graph: Graph, new: int, past: int) -> dict[str, int]:
+    """Sizes of open dimensions for a step of some tokens after some others.
+
+    Args:
+        graph: the model, whose sizes may be open.
+        new: tokens of the step.
+        past: tokens before it.
+
+    Raises:
+        ModelError: no open dimension of a state grows with the context.
+    """
+    dims = graph.input_dims
+    grown = {
+        dim: past
+        for state in states_of(graph)
+        if state.axis >= 0
+        for dim in dims.get(state.input, ())[state.axis : state.axis + 1]
+        if isinstance(dim, str)
+    }
+    if not grown:
+        raise ModelError(f"{graph.path}: no state with an open size grows with the context")
+    sequence = sequence_dim(graph)
+    sizes = grown | ({sequence: new} if sequence else {})
     total = next((d for d in dims.get("attention_mask", ())[-1:] if isinstance(d, str)), "")
-    if total and total not in known and total not in sizes and not re.search(r"[+*]", total):
-        sizes[total] = context
+    if total and total not in sizes and not re.search(r"[+*]", total):
+        sizes[total] = past + new
     return sizes
+
+
+def sequence_dim(graph: Graph) -> str:
+    """The open dimension that counts the tokens of a step; "" where their number is fixed."""
+    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    ids = next((name for name in TOKEN_INPUTS if name in names), "")
+    return next((d for d in graph.input_dims.get(ids, ())[-1:] if isinstance(d, str)), "")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long an answer is."""
+
+    prompt: int
+    """Tokens of the prompt"""
+    new: int
+    """Tokens that are generated"""
+
+
+def parse_lengths(text: str, option: str) -> Lengths:
+    """Reads ``prompt=512,new=64``, the value of an option.
+
+    Raises:
+        ModelError: the text has another form, or a number below 1.
+    """
+    found = dict(re.findall(r"(prompt|new)\s*=\s*(\d{1,7})(?:,|$)", text.replace(" ", "")))
+    if set(found) != {"prompt", "new"} or min(map(int, found.values())) < 1:
+        raise ModelError(f"{option} {text}: write prompt=512,new=64")
+    return Lengths(int(found["prompt"]), int(found["new"]))

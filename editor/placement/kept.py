@@ -110,6 +110,8 @@ class Recipe:
     settings: Settings
     affinity: Mapping[str, str] = field(default_factory=dict)
     """Op key -> device, where solving the settings may lead to another placement: by a profile that has changed since."""
+    prompt: Recipe | None = None
+    """Of a language model's prompt, where that is placed for itself"""
 
     def placement(self, graph: Graph) -> Placement:
         """The placement of the model that was read from ``model``.

@@ -42,6 +42,7 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.states import Lengths
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
     from editor.placement.kept import Recipe
+    from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
 
 
@@ -86,12 +88,14 @@ class ImportReport:
 class Plan:
     """A model, devices and decisions, with the affinities and subgraphs that follow. Immutable."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: Placement, prompt: Placement | None = None) -> None:
         if not isinstance(placement, Placement):
             raise PlanError(
                 f"a plan is made by partition() and load_plan(), not of {shown(placement)}"
             )
         self.placement = placement
+        self.prompt = prompt
+        """The placement of a language model's prompt, at its sizes (see ``phases``); then this plan is of its tokens"""
         self._compiled_plan: CompiledPlan | None = None
         self._compiling = Lock()
         self._successor: Plan | None = None
@@ -403,10 +407,37 @@ class Plan:
         key = (tuple(sorted((state or {}).items())), as_count(threads, "threads", 0, MOST_THREADS))
         with self._compiling:
             if self._generator is None or self._generator[0] != key:
-                self._generator = key, Generator.of(self.placement, state, threads)
+                self._generator = key, Generator.of(self.placement, state, threads, self.prompt)
             runner = self._generator[1]
             prompt, given = split_inputs(runner, tokens)
             return runner.generate(prompt, new, {**given, **(inputs or {})})
+
+    def phases(self, prompt: int, new: int) -> tuple[Plan, Phases]:
+        """Places the prompt and the tokens of a language model, each at its sizes, for the soonest answer.
+
+        Args:
+            prompt: tokens of the prompt.
+            new: tokens of the answer.
+
+        Returns:
+            the plan of the tokens, whose ``prompt`` is the placement of the prompt and whose ``generate`` uses both; and what
+            was weighed.
+
+        Raises:
+            ModelError: the model keeps no state that grows, or fixes how many tokens a step has.
+        """
+        from editor.workspace.phases import place_phases
+
+        lengths = Lengths(
+            as_count(prompt, "tokens of the prompt", 1, MOST_TOKENS),
+            as_count(new, "new tokens", 1, MOST_TOKENS),
+        )
+
+        def load(define: Mapping[str, int]) -> Graph:
+            return load_model(self.graph.path, define)
+
+        found = place_phases(self.placement, lengths, load)
+        return Plan(found.token, found.prompt), found
 
     def export(
         self, form: ExportForm, out_dir: str | Path, **options: str | os.PathLike[str]
@@ -439,6 +470,10 @@ class Plan:
             layouts = {"this plan": self.placement, **self._others(given["compare"])}
             measured = {"this plan": given["measured"]} if "measured" in given else {}
             return write_comparison(layouts, folder, self.stamp, measured)
+        if form == "genai" and self.prompt is not None:
+            from editor.exports.genai import write_genai
+
+            return write_genai(self.placement, folder, self.stamp, self.prompt)
         return export_placement(self.placement, form, folder, self.stamp, **given)
 
     def write_kit(
@@ -544,7 +579,7 @@ class Plan:
             "subgraphs": len(self.subgraphs),
             "bytes_moved": self.placement.division.bytes_moved,
         }
-        document = plan_file.to_dict(self.placement, path) | {
+        document = plan_file.to_dict(self.placement, path, self.prompt) | {
             "totals": totals,
             "made_by": self.stamp,
         }
@@ -553,7 +588,7 @@ class Plan:
     @property
     def sha256(self) -> str:
         """Hash of the plan, independent of file locations."""
-        document = plan_file.to_dict(self.placement, None)
+        document = plan_file.to_dict(self.placement, None, self.prompt)
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
@@ -583,16 +618,22 @@ class Plan:
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
-        from editor.placement.kept import Recipe
+        return _recipe(self.placement, self.prompt)
 
-        return Recipe(
-            str(self.graph.path.absolute()),
-            self.graph.sha256,
-            dict(self.graph.define),
-            [dict(d.entry) for d in self.devices],
-            self.settings,
-            self.affinity,
-        )
+
+def _recipe(placement: Placement, prompt: Placement | None) -> Recipe:
+    from editor.placement.kept import Recipe
+
+    graph = placement.graph
+    return Recipe(
+        str(graph.path.absolute()),
+        graph.sha256,
+        dict(graph.define),
+        [dict(d.entry) for d in placement.devices],
+        placement.settings,
+        placement.affinity,
+        None if prompt is None else _recipe(prompt, None),
+    )
 
 
 def partition(
@@ -681,31 +722,41 @@ def load_plan(path: str | Path) -> Plan:
     document = plan_file.read(path)
     graph, devices, settings = plan_file.parts(document, path)
     settings = with_costs_of_here(graph, devices, settings, path)
-    solved = solve(graph, devices, settings)
     affinity = {key: str(device) for key, device in document["affinities"].items()}
+    tokens = _as_stored(solve(graph, devices, settings), affinity, path)
+    phase = plan_file.prompt_of(document, path)
+    if phase is None:
+        return Plan(tokens)
+    prompt = check_same(load_model(graph.path, phase[0]), graph.sha256)
+    return Plan(tokens, _as_stored(solve(prompt, devices, settings), phase[1], path))
+
+
+def _as_stored(solved: Placement, affinity: Mapping[str, str], path: Path) -> Placement:
+    """A placement with the devices of its file, where these can still run the ops."""
+    graph, devices = solved.graph, solved.devices
     if learned := learned_since(graph, devices, affinity):
         warnings.warn(
             f"{path}: {pluralize(len(learned), 'op')} failed in a run since where the plan had them "
             f"({', '.join(sorted(learned)[:3])}), and {'is' if len(learned) == 1 else 'are'} elsewhere now",
-            stacklevel=2,
+            stacklevel=3,
         )
         affinity = {key: device for key, device in affinity.items() if key not in learned}
     changed = moved_ops(solved, affinity)
     if not changed:
-        return Plan(solved)
+        return solved
     try:
         kept = with_affinity(solved, affinity, "the plan's file has it there")
     except EditorError as error:
         raise PlanError(
             f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
         ) from error
-    free = kept.settings == settings
+    free = kept.settings == solved.settings
     warnings.warn(
         f"{path}: solved here, {pluralize(len(changed), 'op')} would be on other devices than in the file; "
         f"the placement of the file is kept{'' if free else ', as pins'}",
-        stacklevel=2,
+        stacklevel=3,
     )
-    return Plan(kept)
+    return kept
 
 
 def with_costs_of_here(

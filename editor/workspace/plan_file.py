@@ -23,8 +23,16 @@ FORMAT, VERSION = "hetero-editor/plan", 1
 _REQUIRED = ("model", "devices", "policy", "pins", "affinities")
 
 
-def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
-    """The content of ``plan.json``; ``path`` is its path, None keeps the model's path absolute."""
+def to_dict(
+    placement: Placement, path: Path | None, prompt: Placement | None = None
+) -> dict[str, Any]:
+    """The content of ``plan.json``.
+
+    Args:
+        placement: the plan.
+        path: of the file; None keeps the model's path absolute.
+        prompt: the placement of a language model's prompt, where the plan is of its tokens.
+    """
     graph, settings = placement.graph, placement.settings
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -57,6 +65,8 @@ def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
     }
     if states := states_of(graph):
         document["state"] = [asdict(state) for state in states]
+    if prompt is not None:
+        document["prompt"] = {"define": dict(prompt.graph.define), "affinities": prompt.affinity}
     if settings.forced:
         document["forced"] = sorted(settings.forced & settings.pins.keys())
     return document
@@ -167,6 +177,26 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
             f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again"
         )
     return graph, devices, settings
+
+
+def prompt_of(
+    document: Mapping[str, Any], path: Path
+) -> tuple[dict[str, int], dict[str, str]] | None:
+    """Sizes and affinities (op key -> device name) of the prompt; None where the plan has one phase.
+
+    Raises:
+        PlanError: the entry has the wrong type.
+    """
+    stored = document.get("prompt")
+    if stored is None:
+        return None
+    try:
+        define = {str(name): int(size) for name, size in stored["define"].items()}
+        return define, {str(key): str(device) for key, device in stored["affinities"].items()}
+    except (TypeError, KeyError, AttributeError, ValueError, OverflowError) as error:
+        raise PlanError(
+            f"{path}: damaged plan (prompt: {type(error).__name__}: {str(error)[:200]})"
+        ) from error
 
 
 def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str]) -> dict[str, str]:

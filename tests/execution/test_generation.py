@@ -18,8 +18,8 @@ from onnx import TensorProto, helper
 
 import editor
 from editor.execution.generation import Generator
-from editor.execution.measure.tokens import measure_tokens, parse_lengths
-from editor.graph.states import states_of
+from editor.execution.measure.tokens import measure_tokens
+from editor.graph.states import parse_lengths, states_of
 
 THREE = [
     {"name": "A", "backendName": "CPU"},
@@ -207,8 +207,8 @@ def test_the_command_line_measures_tokens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "prompt=5", "prompt=0,new=1", "new=x,prompt=2"])
 def test_lengths_have_one_form(text: str) -> None:
-    with pytest.raises(editor.ExecutionError, match="prompt=512"):
-        parse_lengths(text)
+    with pytest.raises(editor.ModelError, match="--phases.*prompt=512"):
+        parse_lengths(text, "--phases")
 
 
 def test_what_cannot_generate_says_why(tmp_path: Path) -> None:
@@ -275,6 +275,10 @@ def test_the_folder_for_genai_gives_the_same_tokens(tmp_path: Path) -> None:
     whole = tokens(tmp_path)
     assert tokens(tmp_path / "out") == whole
     assert plan.generate(PROMPT, len(whole)).tokens == whole
+    phased = editor.Plan(plan.placement, editor.partition(graph, THREE).placement)
+    names = [file.name for file in phased.export("genai", tmp_path / "phases")]
+    assert names[:3] == ["part_0.onnx", "part_1.onnx", "prompt_0.onnx"]
+    assert tokens(tmp_path / "phases") == whole
     plain = editor.partition(plain_decoder(tmp_path / "other" / "plain.onnx"), "HETERO:CPU")
     with pytest.raises(editor.ExportError, match=r"no genai_config\.json"):
         plain.export("genai", tmp_path / "none")

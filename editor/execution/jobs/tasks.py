@@ -191,6 +191,10 @@ def generate(
     """Measures a plan as it generates; see ``measure_tokens``."""
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
     given = read_inputs(graph, Path(inputs), some=True) if inputs else None
+    phase = recipe.prompt
+    prompt_placement = (
+        phase.placement(load_graph(channel, phase.model, phase.define)) if phase else None
+    )
     with _alone(channel):
         return measure_tokens(
             name,
@@ -203,6 +207,7 @@ def generate(
             given,
             channel.emit,
             channel.stopped,
+            prompt_placement,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
@@ -155,18 +154,6 @@ class TokenBenchmark:
         }
 
 
-def parse_lengths(text: str) -> tuple[int, int]:
-    """Prompt and new tokens of ``prompt=512,new=64``.
-
-    Raises:
-        ExecutionError: the text has another form, or a number below 1.
-    """
-    found = dict(re.findall(r"(prompt|new)\s*=\s*(\d{1,7})(?:,|$)", text.replace(" ", "")))
-    if set(found) != {"prompt", "new"} or min(map(int, found.values())) < 1:
-        raise ExecutionError(f"--generate {text}: write prompt=512,new=64")
-    return int(found["prompt"]), int(found["new"])
-
-
 def measure_tokens(
     name: str,
     placement: Placement,
@@ -178,6 +165,7 @@ def measure_tokens(
     given: Mapping[str, Value] | None = None,
     emit: Emit = lambda _: None,
     should_stop: Callable[[], bool] = bool,
+    prompt_placement: Placement | None = None,
 ) -> TokenBenchmark:
     """Generates with a plan and with the unsplit model on each real device that runs it, in turns.
 
@@ -192,6 +180,7 @@ def measure_tokens(
         given: values of inputs that are neither tokens nor states.
         emit: takes messages of progress.
         should_stop: asked before each token.
+        prompt_placement: where the prompt has a placement of its own.
 
     Raises:
         ExecutionError: the model does not generate, or a runtime failed.
@@ -202,7 +191,7 @@ def measure_tokens(
 
     graph = placement.graph
     phase("compiling with open sizes")
-    plan = Generator.of(placement, state, threads)
+    plan = Generator.of(placement, state, threads, prompt_placement)
     wholes, problems = _wholes(placement, state, threads, phase)
     # ONNX Runtime's CPU provider is the measure, as in benchmarks: no runtime is compared with itself where another is there.
     wholes = dict(sorted(wholes.items(), key=lambda each: not each[1].is_reference))

@@ -1,0 +1,270 @@
+"""Places the two phases of a language model: the prompt at once, then token after token, each with its sizes and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from editor.devices.published import assumed_bytes
+from editor.errors import EditorError, ModelError
+from editor.graph.graph import Graph
+from editor.graph.model_file import check_same
+from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of
+from editor.kinds import Basis
+from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.costs import boundary_seconds
+from editor.placement.device_profile import best_source
+from editor.placement.kept import with_affinity
+from editor.placement.placement import Placement, solve
+from editor.text import human_bytes, human_seconds
+from editor.workspace.sizes import with_known_costs
+
+ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
+    "one placement, as the prompt has it",
+    "one placement, as the tokens have it",
+    "a placement for each phase",
+)
+_CLEARLY = 0.99
+"""Of the time of an answer with one placement: two placements must take less, because they keep weights twice."""
+
+Load = Callable[[Mapping[str, int]], Graph]
+"""The model with its inputs at these sizes."""
+
+
+@dataclass(frozen=True)
+class PhaseChoice:
+    """A way to place the phases."""
+
+    name: str
+    first_token: float
+    """seconds of the prompt"""
+    token: float
+    """seconds of each further token: the mean of the first and the last one"""
+    handover: float
+    """seconds that the state takes, once, from where the prompt leaves it to where the tokens read it"""
+    answer: float
+    """seconds of the whole answer"""
+    extra_weights: Mapping[str, int]
+    """Device -> bytes of weights that only the prompt has there"""
+    problem: str
+    """Why it cannot be; "" where it can"""
+
+    def text(self) -> str:
+        """One line."""
+        if self.problem:
+            return f"{self.name}: {self.problem}"
+        extra = ", ".join(
+            f"{human_bytes(size)} on {device}" for device, size in self.extra_weights.items()
+        )
+        return (
+            f"{self.name}: answer {human_seconds(self.answer)}, first token {human_seconds(self.first_token)}, "
+            f"then {human_seconds(self.token)} a token"
+            + (f", state handed over in {human_seconds(self.handover)}" if self.handover else "")
+            + (f"; weights of the prompt in addition: {extra}" if extra else "")
+        )
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The placements of both phases, and the other ways that were weighed."""
+
+    lengths: Lengths
+    prompt: Placement
+    token: Placement
+    """At the sizes of the last token, where the state is largest"""
+    chosen: PhaseChoice
+    choices: tuple[PhaseChoice, ...]
+    basis: Basis
+    """Of all seconds here"""
+
+    @property
+    def differ(self) -> bool:
+        """Whether an op is on different devices in the two phases."""
+        return bool(moved_between(self.prompt, self.token))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "lengths": {"prompt": self.lengths.prompt, "new": self.lengths.new},
+            "kind": self.basis.kind,
+            "chosen": self.chosen.name,
+            "choices": [
+                {
+                    "name": each.name,
+                    "first_token": each.first_token,
+                    "token": each.token,
+                    "handover": each.handover,
+                    "answer": each.answer,
+                    "extra_weights": dict(each.extra_weights),
+                    "problem": each.problem,
+                }
+                for each in self.choices
+            ],
+        }
+
+    def text(self) -> str:
+        """A few lines for a terminal."""
+        lines = [
+            f"Prompt of {self.lengths.prompt} tokens, {self.lengths.new} new ({self.basis.kind}): {self.chosen.text()}"
+        ]
+        lines += [f"  beside it, {each.text()}" for each in self.choices if each is not self.chosen]
+        if self.differ:
+            moved = len(moved_between(self.prompt, self.token))
+            lines.append(f"  {moved} ops are on another device for the prompt than for the tokens")
+        return "\n".join(lines)
+
+
+def place_phases(plan: Placement, lengths: Lengths, load: Load) -> Phases:
+    """Solves the decisions of a plan for the prompt and for the tokens, and takes what answers soonest.
+
+    Weighed are the placement of each phase for both, and each phase with its own: that one keeps weights on two devices,
+    which have to fit, and hands the state over once. An answer takes the prompt and ``new`` times a token.
+
+    Args:
+        plan: its devices, policy, pins and rules hold; its sizes of the sequence do not.
+        lengths: of prompt and answer.
+        load: reads the model.
+
+    Raises:
+        ModelError: the model keeps no growing state, or fixes how many tokens a step has.
+        EditorError: no way can be: the last problem.
+    """
+    sizes_of_step(plan.graph, 1, 0)  # says so where nothing grows
+    if not sequence_dim(plan.graph):
+        raise ModelError(
+            f"{plan.graph.path}: each step has the same number of tokens, so that there is one phase"
+        )
+    prompt_graph = _at(plan.graph, load, lengths.prompt, 0)
+    first_graph = _at(plan.graph, load, 1, lengths.prompt)
+    last_graph = _at(plan.graph, load, 1, lengths.prompt + lengths.new - 1)
+
+    def solved(graph: Graph) -> Placement:
+        settings = with_known_costs(plan.settings, best_source(graph, plan.devices))
+        return solve(graph, plan.devices, settings)
+
+    prompt, first, last = solved(prompt_graph), solved(first_graph), solved(last_graph)
+    ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
+        ONE_OF_TOKEN: (lambda: _alike(prompt, last), lambda: last),
+        ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt)),
+        OWN: (lambda: prompt, lambda: last),
+    }
+    found: dict[str, tuple[Placement, Placement]] = {}
+    choices: list[PhaseChoice] = []
+    for name, (of_prompt, of_token) in ways.items():
+        try:
+            pair = of_prompt(), of_token()
+            choices.append(_choice(name, pair[0], _alike(first, pair[1]), pair[1], lengths))
+            found[name] = pair
+        except EditorError as error:
+            choices.append(PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error)))
+    possible = [each for each in choices if not each.problem]
+    if not possible:
+        raise EditorError(f"{plan.graph.path}: {choices[-1].text()}")
+    single = [each for each in possible if each.name != OWN]
+    chosen = min(possible, key=lambda each: each.answer)
+    if single and chosen.name == OWN:
+        best = min(single, key=lambda each: each.answer)
+        chosen = chosen if chosen.answer < _CLEARLY * best.answer else best
+    return Phases(
+        lengths,
+        *found[chosen.name],
+        chosen,
+        tuple(choices),
+        costs_of_plan(found[chosen.name][1])[1],
+    )
+
+
+def moved_between(prompt: Placement, token: Placement) -> list[str]:
+    """Keys of ops that are on another device in the other phase."""
+    there = token.affinity
+    placed = [prompt.graph.op_keys[op] for op in prompt.placed_ops.tolist()]
+    here = prompt.affinity
+    return [key for key in placed if key in there and here[key] != there[key]]
+
+
+def state_homes(placement: Placement) -> dict[str, int]:
+    """Input of each state -> number of the device that reads it first; states that no op reads are left out."""
+    graph, homes = placement.graph, {}
+    for state in states_of(graph):
+        readers = graph.readers[graph.tensor_index[state.input]].tolist()
+        if readers:
+            first = min(readers, key=lambda op: int(graph.rank[op]))
+            homes[state.input] = int(placement.device_of_op[first])
+    return homes
+
+
+def _at(graph: Graph, load: Load, new: int, past: int) -> Graph:
+    sizes = sizes_of_step(graph, new, past)
+    return check_same(load({**graph.define, **sizes}), graph.sha256)
+
+
+def _alike(solved: Placement, other: Placement) -> Placement:
+    """A phase with the devices that the other one has."""
+    return with_affinity(solved, other.affinity, "the other phase has it there")
+
+
+def _choice(
+    name: str, prompt: Placement, first: Placement, last: Placement, lengths: Lengths
+) -> PhaseChoice:
+    first_token = prompt.price(costs_of_plan(prompt)[0]).total
+    token = float(np.mean([each.price(costs_of_plan(each)[0]).total for each in (first, last)]))
+    handover = _handover(prompt, last)
+    extra = _extra_weights(prompt, last)
+    return PhaseChoice(
+        name,
+        first_token,
+        token,
+        handover,
+        first_token + handover + lengths.new * token,
+        extra,
+        _over_memory(prompt, last),
+    )
+
+
+def _handover(prompt: Placement, token: Placement) -> float:
+    """Seconds of the states whose device differs, at the size that the prompt leaves."""
+    graph, costs = prompt.graph, costs_of_plan(prompt)[0]
+    before, after = state_homes(prompt), state_homes(token)
+    return sum(
+        boundary_seconds(graph, costs, state.output, before[state.input], [after[state.input]])
+        for state in states_of(graph)
+        if state.input in before
+        and state.input in after
+        and before[state.input] != after[state.input]
+    )
+
+
+def _extra_weights(phase: Placement, other: Placement) -> dict[str, int]:
+    """Device -> bytes of constants that only ops of the one phase read there."""
+    extra = {}
+    for number, device in enumerate(phase.devices):
+        mine, theirs = (_weights(each, number) for each in (phase, other))
+        size = assumed_bytes(phase.graph, device.published.assumes)
+        if alone := sorted(mine - theirs):
+            extra[device.name] = int(np.maximum(size[alone], 0).sum())
+    return {device: size for device, size in extra.items() if size}
+
+
+def _weights(placement: Placement, device: int) -> set[int]:
+    """Constants of the file that ops on a device read."""
+    graph, placed = placement.graph, placement.placed_ops
+    ops = placed[placement.assignment.device[placed] == device]
+    read = {tensor for op in ops.tolist() for tensor in graph.op_reads[op].tolist()} - {-1}
+    return {tensor for tensor in read if graph.tensor_is_constant[tensor]}
+
+
+def _over_memory(prompt: Placement, token: Placement) -> str:
+    """Which device is too small for the weights of both phases and what a run of either holds."""
+    prompt_alone, token_alone = _extra_weights(prompt, token), _extra_weights(token, prompt)
+    for device in prompt.devices:
+        name, limit = device.name, device.memory
+        needed = max(
+            token.run_memory.peaks[name] + prompt_alone.get(name, 0),
+            prompt.run_memory.peaks[name] + token_alone.get(name, 0),
+        )
+        if limit is not None and needed > limit:
+            return f"{name} needs {human_bytes(needed)} of its {human_bytes(limit)}"
+    return ""

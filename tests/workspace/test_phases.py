@@ -1,0 +1,125 @@
+"""The prompt and the tokens of a language model are placed at their own sizes, and run where they were placed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import EXAMPLES, run
+from decoders import fused_decoder, plain_decoder
+
+import editor
+from editor.execution.generation import Generator
+
+PROMPT = list(range(1, 14))
+
+
+def table(compute: float, link: float = 1e9, memory: int | None = None) -> list[dict[str, object]]:
+    """A processor with fast memory, and a card that computes faster and reads slower."""
+    card: dict[str, object] = {
+        "name": "Card",
+        "backendName": "CPU",
+        "peakCompute": compute,
+        "peakDramBw": 1e9,
+        "link": {"bandwidth": link, "latency": 1e-6},
+    }
+    if memory is not None:
+        card["memory"] = memory
+    host = {"name": "Host", "backendName": "CPU", "peakCompute": 1e9, "peakDramBw": 1e11}
+    return [host, card]
+
+
+def test_an_answer_is_the_prompt_and_its_tokens(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "optimal")
+    token, phases = plan.phases(256, 16)
+    assert token.prompt is phases.prompt
+    assert phases.prompt.graph.define["sequence_length"] == 256
+    assert phases.prompt.graph.define["past_sequence_length"] == 0
+    assert token.graph.define["sequence_length"] == 1
+    assert token.graph.define["past_sequence_length"] == 256 + 15
+    assert len(phases.choices) == 3
+    for each in phases.choices:
+        assert each.answer == pytest.approx(each.first_token + each.handover + 16 * each.token)
+    assert phases.chosen.answer <= min(each.answer for each in phases.choices) * 1.02
+    assert phases.basis.kind == "estimate"
+
+
+def test_two_placements_where_the_devices_are_good_at_different_phases(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "optimal")
+    phases = plan.phases(2048, 64)[1]
+    assert phases.chosen.name == "a placement for each phase"
+    assert phases.differ
+    assert phases.chosen.handover > 0 or phases.chosen.extra_weights
+    # Where the state cannot be brought over in time, one placement does both.
+    slow = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13, 1e3), "optimal")
+    assert not slow.phases(2048, 64)[1].differ
+    # Where the weights of the prompt do not fit, neither.
+    small = editor.partition(
+        plain_decoder(tmp_path / "plain.onnx"), table(1e13, memory=100_000), "optimal"
+    )
+    found = small.phases(2048, 64)[1]
+    assert found.chosen.name == "one placement, as the tokens have it"
+    assert "Card needs" in found.choices[-1].problem
+
+
+@pytest.mark.parametrize("kind", ["plain", "fused"])
+def test_both_placements_run_and_give_the_tokens_of_the_unsplit_model(
+    kind: str, tmp_path: Path
+) -> None:
+    path = plain_decoder(tmp_path / "plain.onnx") if kind == "plain" else fused_decoder(tmp_path)
+    devices = [{"name": "A", "backendName": "CPU"}, {"name": "V", "backendName": "OpenVINO.CPU"}]
+    plan = editor.partition(path, devices)
+    whole = Generator.unsplit(plan.graph, plan.devices[0]).generate(PROMPT, 10)
+    token = plan.phases(13, 10)[0]
+    able = token.placement.constraints.able[:, 1]
+    keys = [
+        key
+        for op, key in enumerate(token.graph.op_keys)
+        if able[op] and not token.graph.op_is_constant[op]
+    ]
+    moved = editor.Plan(token.repin(dict.fromkeys(keys, "V")).placement, token.prompt)
+    assert moved.subgraphs != token.subgraphs
+    found = moved.generate(PROMPT, 10)
+    assert found.tokens == whole.tokens
+    assert np.allclose(np.array(found.logits), np.array(whole.logits), atol=1e-3)
+    moved.save(tmp_path / "plan.json")
+    again = editor.load_plan(tmp_path / "plan.json")
+    assert again.prompt is not None
+    assert again.prompt.affinity == moved.prompt.affinity  # type: ignore[union-attr]
+    assert again.affinity == moved.affinity
+    assert again.generate(PROMPT, 10).tokens == whole.tokens
+
+
+def test_the_command_line_places_and_measures_phases(tmp_path: Path) -> None:
+    plain_decoder(tmp_path / "plain.onnx")
+    done = run(
+        *("partition", "plain.onnx", "--devices", "HETERO:CPU,OpenVINO.CPU", "--policy", "optimal"),
+        *("--phases", "prompt=32,new=8", "--out", "out"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Prompt of 32 tokens, 8 new (estimate):" in done.stdout
+    stored = json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert stored["prompt"]["define"]["sequence_length"] == 32
+    done = run("bench", "out/plan.json", "--generate", "prompt=32,new=8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "within tolerance" in done.stdout
+    done = run(
+        *(
+            "partition",
+            EXAMPLES / "models" / "mobilenetv2.onnx",
+            "--devices",
+            "HETERO:CPU",
+            "--phases",
+        ),
+        *("--out", "other"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "no state with an open size" in done.stderr
+    damaged = {**stored, "prompt": {"define": 3}}
+    (tmp_path / "out" / "bad.json").write_text(json.dumps(damaged))
+    with pytest.raises(editor.PlanError, match="damaged plan"):
+        editor.load_plan(tmp_path / "out" / "bad.json")
