@@ -71,6 +71,11 @@ from .workspace.audits import AuditShare as AuditShare
 from .workspace.audits import Crossing as Crossing
 from .workspace.audits import audit as audit
 from .workspace.audits import audit_genai as audit_genai
+from .workspace.model_set import Member as Member
+from .workspace.model_set import ModelSet as ModelSet
+from .workspace.model_set import SharedDevice as SharedDevice
+from .workspace.model_set import load_set as load_set
+from .workspace.model_set import partition_set as partition_set
 from .workspace.phases import PhaseChoice as PhaseChoice
 from .workspace.phases import Phases as Phases
 from .workspace.plan import ImportReport as ImportReport

@@ -215,6 +215,31 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument("--subgraphs", default="minimal", choices=sorted(SUBGRAPH_RULES))
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
 
+    models = _add(
+        commands,
+        "set",
+        "plan_commands.set_models",
+        "place several models behind one answer, such as an encoder and a decoder, on one device table",
+    )
+    models.add_argument("models", nargs="+", help="models, or a folder of them")
+    models.add_argument("--devices", default="HETERO", metavar="SPEC")
+    models.add_argument("--policy", default="memory", choices=sorted(POLICIES))
+    models.add_argument("--rules", metavar="F", help="a file of rules, for every model")
+    models.add_argument(
+        "--times",
+        action="append",
+        default=[],
+        metavar="MODEL=N",
+        type=_times,
+        help="runs of a model for one answer; default: 64 of one with a state, 20 of a denoiser, 1 of others",
+    )
+    _add_define(models)
+    models.add_argument(
+        "--to", default="", choices=sorted(FORMATS), help="export each plan in this format, too"
+    )
+    models.add_argument("--json", action="store_true", help="machine-readable")
+    models.add_argument("--out", metavar="DIR", type=Path, help="for set.json and the plans")
+
     sizes = _add(
         commands,
         "sizes",
@@ -409,6 +434,16 @@ def _add_report_commands(commands: Any) -> None:
     why = _add(commands, "why", "plan_commands.why", "explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
+
+
+def _times(text: str) -> tuple[str, float]:
+    name, mark, count = text.rpartition("=")
+    try:
+        if not mark or not name:
+            raise ValueError
+        return name, float(count)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write MODEL=N, such as decoder=64") from None
 
 
 def _add_watch_commands(commands: Any) -> None:

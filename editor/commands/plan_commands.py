@@ -323,6 +323,30 @@ def partition(options: argparse.Namespace) -> int:
     return 0
 
 
+def set_models(options: argparse.Namespace) -> int:
+    """Places a set of models on one device table; writes their plans where ``--out`` says so."""
+    if options.to and options.out is None:
+        raise EditorError("--to writes files: say where with --out DIR")
+    editor.load_devices(options.devices)  # its libraries of custom ops say what these return
+    found = editor.partition_set(
+        options.models,
+        options.devices,
+        options.policy,
+        dict(options.times),
+        dict(options.define),
+        rules=load_rules(options.rules) if options.rules else (),
+    )
+    print(json_text(found.to_dict()) if options.json else found.text())
+    if options.out is None:
+        return 0
+    paths = found.save(options.out)
+    for each in found.members if options.to else ():
+        paths += each.plan.export(options.to, options.out / each.name)
+    for path in paths:
+        print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)
+    return 0
+
+
 def _check_options(options: argparse.Namespace) -> None:
     """Raises ``EditorError`` for an option that the policy does not look at: it would be ignored without a word."""
     for name in OPTIONS:

@@ -1,0 +1,465 @@
+"""Several models behind one answer, such as an encoder and a decoder, on one device table: memory and load add up."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from editor.arguments import as_mapping, as_path, as_text, shown
+from editor.devices.device import Device
+from editor.devices.table import Spec, load_devices
+from editor.errors import EditorError, ModelError, PlanError
+from editor.files import json_text, parse_json, read_text, write_atomic
+from editor.graph.flops import op_flops
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.graph.model_file import MODEL_SUFFIXES
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.states import states_of
+from editor.kinds import Basis
+from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.placement import Placement, Settings, solve
+from editor.runtimes.base import Capability
+from editor.runtimes.registry import capability
+from editor.text import human_bytes, human_seconds, pluralize
+from editor.workspace.plan import Plan, load_plan
+
+FORMAT, VERSION = "hetero-editor/set", 1
+TOKENS = 64
+"""Times that a decoder runs in an answer, where nothing else is said."""
+STEPS = 20
+"""Times that the denoiser of a diffusion model runs, where nothing else is said."""
+MOST_MODELS = 16
+_MOST_ORDERED = 4
+"""Models of which every order is tried."""
+_DENOISERS = ("unet", "transformer", "denoiser")
+_VARIANTS = {
+    "decoder_model_merged": ("decoder_model", "decoder_with_past_model"),
+    "decoder_with_past_model": (),
+}
+"""Stem of a model -> stems of those that do the same, as Optimum writes them side by side."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of a set."""
+
+    name: str
+    plan: Plan
+    runs: float
+    """Runs for one answer"""
+    source: Literal["given", "assumed"]
+    """Of ``runs``"""
+    seconds: float
+    """seconds of one run"""
+    basis: Basis
+
+    @property
+    def of_answer(self) -> float:
+        """seconds of an answer."""
+        return self.runs * self.seconds
+
+
+@dataclass(frozen=True)
+class SharedDevice:
+    """A device, and what all models of a set take of it."""
+
+    device: str
+    weights: int
+    """bytes of all models, which stay"""
+    run: int
+    """bytes that the run which needs most holds beside the weights"""
+    limit: int | None
+    """bytes"""
+    busy: float
+    """seconds of an answer in which it computes"""
+
+    @property
+    def needed(self) -> int:
+        """bytes"""
+        return self.weights + self.run
+
+
+class ModelSet:
+    """Plans of several models that run one after the other on the same devices."""
+
+    def __init__(self, members: Sequence[Member], devices: Sequence[Device]) -> None:
+        self.members = tuple(members)
+        self.devices = tuple(devices)
+        """The table that they share; the table of each plan has the memory that the others leave"""
+
+    def __repr__(self) -> str:
+        return f"<ModelSet: {', '.join(each.name for each in self.members)}>"
+
+    @property
+    def seconds(self) -> float:
+        """seconds of an answer: every model as often as it runs."""
+        return sum(each.of_answer for each in self.members)
+
+    @property
+    def shared(self) -> list[SharedDevice]:
+        """[device] memory and load of all models together."""
+        found = []
+        for number, device in enumerate(self.devices):
+            memories = [each.plan.run_memory.devices[number] for each in self.members]
+            found.append(
+                SharedDevice(
+                    device.name,
+                    sum(memory.constants for memory in memories),
+                    max(memory.peak - memory.constants for memory in memories),
+                    device.memory,
+                    sum(each.runs * _busy(each.plan.placement, number) for each in self.members),
+                )
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "seconds": self.seconds,
+            "kind": self.members[0].basis.kind,
+            "models": [
+                {
+                    "name": each.name,
+                    "model": str(each.plan.graph.path),
+                    "plan": f"{each.name}/plan.json",
+                    "runs": each.runs,
+                    "runs_source": each.source,
+                    "seconds": each.seconds,
+                    "kind": each.basis.kind,
+                    "subgraphs": len(each.plan.subgraphs),
+                    "ops": dict(each.plan.placement.op_counts),
+                }
+                for each in self.members
+            ],
+            "devices": [
+                {
+                    "name": each.device,
+                    "weights": each.weights,
+                    "run": each.run,
+                    "limit": each.limit,
+                    "busy": each.busy,
+                }
+                for each in self.shared
+            ],
+            "table": [dict(device.entry) for device in self.devices],
+        }
+
+    def text(self) -> str:
+        """A few lines for a terminal."""
+        kinds = {each.basis.kind for each in self.members}
+        lines = [f"One answer: {human_seconds(self.seconds)} ({' and '.join(sorted(kinds))})"]
+        for each in self.members:
+            ops = ", ".join(f"{n} on {d}" for d, n in each.plan.placement.op_counts.items() if n)
+            times = f"{each.runs:g} x {human_seconds(each.seconds)}"
+            assumed = " (assumed)" if each.source == "assumed" and each.runs != 1 else ""
+            lines.append(
+                f"  {each.name}: {times}{assumed} = {human_seconds(each.of_answer)}; "
+                f"{pluralize(len(each.plan.subgraphs), 'subgraph')}, ops: {ops}"
+            )
+        for device in self.shared:
+            limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
+            over = (
+                ", OVER ITS MEMORY: the policy memory keeps within it"
+                if device.limit is not None and device.needed > device.limit
+                else ""
+            )
+            lines.append(
+                f"  {device.device}: {human_bytes(device.needed)}{limit} ({human_bytes(device.weights)} of weights), "
+                f"computes for {human_seconds(device.busy)}{over}"
+            )
+        return "\n".join(lines)
+
+    def save(self, out_dir: str | Path) -> list[Path]:
+        """Writes ``set.json``, and for each model a folder with its ``plan.json``."""
+        folder = as_path(out_dir, "the folder of a set", PlanError)
+        paths = [each.plan.save(folder / each.name / "plan.json") for each in self.members]
+        return [write_atomic(folder / "set.json", json_text(self.to_dict())), *paths]
+
+
+def load_set(path: str | Path) -> ModelSet:
+    """Reads ``set.json``, or the folder that has it, and its plans.
+
+    Raises:
+        PlanError: the file is damaged, or a plan cannot be read.
+    """
+    path = as_path(path, "a set's file", PlanError)
+    path = path / "set.json" if path.is_dir() else path
+    try:
+        document = parse_json(read_text(path, PlanError))
+        if document.get("format") != FORMAT or document.get("version") != VERSION:
+            raise PlanError(f"{path}: not a set of models of Hetero Editor")
+        entries = [
+            (str(e["name"]), str(e["plan"]), float(e["runs"]), str(e.get("runs_source")))
+            for e in document["models"]
+        ]
+        table = [dict(entry) for entry in document["table"]]
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlanError(f"{path}: damaged set ({type(error).__name__}: {error})") from error
+    members = [
+        _member(name, load_plan(path.parent / plan), runs, "given" if how == "given" else "assumed")
+        for name, plan, runs, how in entries
+    ]
+    if not members:
+        raise PlanError(f"{path}: the set has no models")
+    return ModelSet(members, load_devices(table))
+
+
+def partition_set(
+    models: Sequence[str | Path] | str | Path,
+    devices: Spec | Sequence[Device],
+    policy: str = "memory",
+    runs: Mapping[str, float] | None = None,
+    define: Mapping[str, int] | None = None,
+    *,
+    rules: Any = (),
+    policy_options: Mapping[str, Any] | None = None,
+) -> ModelSet:
+    """Places several models on one device table.
+
+    The weights of all models are in memory at the same time, and one model runs at a time. Each is solved with the memory that
+    the weights of the others leave: every order of the models (of more than four: by their load, and backwards), and then each
+    again while the answer gets shorter.
+
+    Args:
+        models: paths of models, or a folder of them.
+        devices: a device table, or what ``load_devices`` takes.
+        policy: of each model; ``memory`` keeps within the memory of the devices.
+        runs: name of a model (its file without the suffix) -> runs for one answer; by default 64 for a model with a state, 20
+            for a denoiser, and 1.
+        define: sizes of open dimensions, for the models that have them.
+        rules: what ``parse_rules`` takes, for every model.
+        policy_options: settings of the policy.
+
+    Raises:
+        ModelError: a path is not a model, or a name in ``runs`` or ``define`` is none.
+        EditorError: no order fits the memory.
+    """
+    from editor.placement.rules import parse_rules
+
+    paths = model_paths(models)
+    graphs = _graphs(paths, {} if define is None else as_mapping(define, "define"))
+    times = _runs(graphs, {} if runs is None else as_mapping(runs, "runs"))
+    table = devices if _is_table(devices) else load_devices(devices)  # type: ignore[arg-type]
+    options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
+    settings = Settings(as_text(policy, "policy"), options, rules=parse_rules(rules))
+    solver = _Solver(graphs, {name: n for name, (n, _) in times.items()}, table, settings)  # type: ignore[arg-type]
+    placements = solver.best()
+    members = [_member(name, Plan(placements[name]), *times[name]) for name in graphs]
+    return ModelSet(members, table)  # type: ignore[arg-type]
+
+
+def model_paths(models: Sequence[str | Path] | str | Path) -> list[Path]:
+    """The models of a set: those that are named, or those of a folder and of the folders in it.
+
+    Of models that do the same, as Optimum writes them side by side, one is taken.
+
+    Raises:
+        ModelError: there is none, or there are too many.
+    """
+    given = [models] if isinstance(models, str | Path) else list(models)
+    if not given or not all(isinstance(each, str | Path) for each in given):
+        raise ModelError(f"the models of a set must be paths, not {shown(models)}")
+    found: list[Path] = []
+    for each in map(Path, given):
+        if not each.is_dir() or (each / "saved_model.pb").is_file():
+            found.append(each)
+            continue
+        inside = sorted(
+            file
+            for folder in (each, *sorted(p for p in each.iterdir() if p.is_dir()))
+            for file in folder.iterdir()
+            if file.suffix.lower() in MODEL_SUFFIXES
+        )
+        stems = {file.stem for file in inside}
+        same = {twin for stem, twins in _VARIANTS.items() if stem in stems for twin in twins}
+        found += [file for file in inside if file.stem not in same]
+        if not inside:
+            raise ModelError(f"{each}: no model in this folder ({', '.join(MODEL_SUFFIXES)})")
+    if len(found) > MOST_MODELS:
+        raise ModelError(f"{len(found)} models; a set has at most {MOST_MODELS}: name them")
+    return found
+
+
+class _Solver:
+    """Solves models with the memory that the others leave."""
+
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        runs: Mapping[str, float],
+        devices: Sequence[Device],
+        settings: Settings,
+    ) -> None:
+        self.graphs, self.runs, self.devices, self.settings = graphs, runs, devices, settings
+        self._answers: dict[str, list[Capability]] = {
+            name: [capability(graph, device) for device in devices]
+            for name, graph in graphs.items()
+        }
+        self._known: dict[tuple[str, tuple[int | None, ...]], Placement | EditorError] = {}
+
+    def best(self) -> dict[str, Placement]:
+        """Name -> placement, for the shortest answer that was found.
+
+        Raises:
+            EditorError: no order fits.
+        """
+        best: dict[str, Placement] | None = None
+        problem: EditorError | None = None
+        for order in self._orders():
+            try:
+                found = self._improved(self._in_order(order), order)
+            except EditorError as error:
+                problem = problem or error
+                continue
+            if best is None or self._seconds(found) < self._seconds(best):
+                best = found
+        if best is None:
+            raise problem or EditorError("the set has no models")
+        return best
+
+    def _orders(self) -> list[tuple[str, ...]]:
+        limited = any(device.memory is not None for device in self.devices)
+        names = tuple(self.graphs)
+        if not limited:
+            return [names]
+        if len(names) <= _MOST_ORDERED:
+            return list(itertools.permutations(names))
+        heavy = sorted(
+            names, key=lambda name: -self.runs[name] * float(op_flops(self.graphs[name]).sum())
+        )
+        return [tuple(heavy), tuple(reversed(heavy)), names]
+
+    def _in_order(self, order: Sequence[str]) -> dict[str, Placement]:
+        found: dict[str, Placement] = {}
+        for name in order:
+            found[name] = self._solved(name, found)
+        return found
+
+    def _improved(self, found: dict[str, Placement], order: Sequence[str]) -> dict[str, Placement]:
+        """Each model once more, while that makes the answer shorter."""
+        seconds = self._seconds(found)
+        while True:
+            for name in order:
+                others = {key: value for key, value in found.items() if key != name}
+                trial = {**found, name: self._solved(name, others)}
+                if self._seconds(trial) < self._seconds(found):
+                    found = trial
+            if self._seconds(found) >= seconds:
+                return found
+            seconds = self._seconds(found)
+
+    def _solved(self, name: str, others: Mapping[str, Placement]) -> Placement:
+        left = tuple(
+            None
+            if device.memory is None
+            else device.memory
+            - sum(other.run_memory.devices[i].constants for other in others.values())
+            for i, device in enumerate(self.devices)
+        )
+        key = name, left
+        if key not in self._known:
+            table = [_with_memory(d, m) for d, m in zip(self.devices, left, strict=True)]
+            try:
+                self._known[key] = solve(
+                    self.graphs[name], table, self.settings, self._answers[name]
+                )
+            except EditorError as error:
+                self._known[key] = EditorError(f"{name}: {error}")
+        found = self._known[key]
+        if isinstance(found, EditorError):
+            raise found
+        return found
+
+    def _seconds(self, found: Mapping[str, Placement]) -> float:
+        return sum(
+            self.runs[name] * placement.price(costs_of_plan(placement)[0]).total
+            for name, placement in found.items()
+        )
+
+
+def _with_memory(device: Device, left: int | None) -> Device:
+    """The device as one model sees it."""
+    if left is None or left == device.memory:
+        return device
+    left = max(left, 1)
+    entry = {key: value for key, value in device.entry.items() if key != "deviceMemory"}
+    return replace(device, memory=left, entry={**entry, "memory": left})
+
+
+def _member(name: str, plan: Plan, runs: float, source: Literal["given", "assumed"]) -> Member:
+    costs, basis = costs_of_plan(plan.placement)
+    return Member(name, plan, runs, source, plan.placement.price(costs).total, basis)
+
+
+def _busy(placement: Placement, device: int) -> float:
+    """seconds in which a device computes in one run."""
+    costs, placed = costs_of_plan(placement)[0], placement.placed_ops
+    mine = placed[placement.assignment.device[placed] == device]
+    return float(costs.op[mine, device].sum())
+
+
+def _graphs(paths: Sequence[Path], define: Mapping[str, int]) -> dict[str, Graph]:
+    """Name -> model, with all its sizes."""
+    found: dict[str, Graph] = {}
+    used: set[str] = set()
+    for path in paths:
+        graph = load_model(path)
+        mine = {
+            key: size for key, size in define.items() if key in graph.unbound or key in _axes(graph)
+        }
+        used |= mine.keys()
+        graph = load_model(path, mine) if mine else graph
+        if graph.unbound:
+            graph = load_model(path, {**mine, **proposed_sizes(graph)})
+        found[_unique(path, found)] = graph
+    if unknown := [key for key in define if key not in used]:
+        raise ModelError(f"no model of the set has a dimension {unknown[0]!r} to choose")
+    return found
+
+
+def _axes(graph: Graph) -> set[str]:
+    return {dim for dims in graph.input_dims.values() for dim in dims if isinstance(dim, str)}
+
+
+def _unique(path: Path, taken: Mapping[str, Any]) -> str:
+    """The name of a model in its set: its file's, or its folder's where the file is called ``model``."""
+    stem = path.name if path.is_dir() else path.stem
+    name = path.absolute().parent.name if stem in ("model", "openvino_model") else stem
+    number = 2
+    while name in taken:
+        name, number = f"{stem}_{number}", number + 1
+    return name
+
+
+def _runs(
+    graphs: Mapping[str, Graph], given: Mapping[str, float]
+) -> dict[str, tuple[float, Literal["given", "assumed"]]]:
+    for name, count in given.items():
+        if name not in graphs:
+            raise ModelError(f"no model of the set is called {name!r}; it has: {', '.join(graphs)}")
+        if not isinstance(count, int | float) or not 0 < count <= 1e9:
+            raise ModelError(f"{name} runs {shown(count)} times: give a number above 0")
+    return {
+        name: (float(given[name]), "given")
+        if name in given
+        else (_usual_runs(name, graph), "assumed")
+        for name, graph in graphs.items()
+    }
+
+
+def _usual_runs(name: str, graph: Graph) -> float:
+    if any(word in name.lower() for word in _DENOISERS) and not states_of(graph):
+        return STEPS
+    return TOKENS if any(state.axis >= 0 for state in states_of(graph)) else 1
+
+
+def _is_table(devices: Any) -> bool:
+    is_list = isinstance(devices, Sequence) and not isinstance(devices, str)
+    return is_list and len(devices) > 0 and all(isinstance(d, Device) for d in devices)

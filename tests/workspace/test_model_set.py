@@ -1,0 +1,157 @@
+"""Several models share the memory and the time of one device table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import EXAMPLES, run
+from decoders import plain_decoder
+from onnx import TensorProto, helper, numpy_helper
+
+import editor
+from editor.workspace.model_set import model_paths
+
+SIDE = 256
+WEIGHTS = SIDE * SIDE * 4
+
+
+def chain(path: Path, layers: int) -> Path:
+    """MatMuls with a weight of 256 kB each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    info = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, SIDE]) for name in ("x", "y")
+    ]
+    rng = np.random.default_rng(layers)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
+        for i in range(layers)
+    ]
+    names = ["x", *(f"h{i}" for i in range(layers - 1)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
+    graph = helper.make_graph(nodes, path.stem, info[:1], info[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def table(memory: int | None) -> list[dict[str, object]]:
+    fast: dict[str, object] = {"name": "Fast", "backendName": "CPU", "peakCompute": 1e12}
+    fast |= {"peakDramBw": 1e12, "link": {"bandwidth": 1e11, "latency": 1e-7}}
+    if memory is not None:
+        fast["memory"] = memory
+    return [{"name": "Slow", "backendName": "CPU", "peakCompute": 1e9, "peakDramBw": 1e9}, fast]
+
+
+@pytest.mark.parametrize("policy", ["memory", "optimal"])
+def test_without_limits_each_model_is_as_it_is_alone(policy: str, tmp_path: Path) -> None:
+    paths = [chain(tmp_path / "a.onnx", 3), chain(tmp_path / "b.onnx", 5)]
+    found = editor.partition_set(paths, table(None), policy, {"b": 10})
+    for path, member in zip(paths, found.members, strict=True):
+        alone = editor.partition(path, table(None), policy)  # type: ignore[arg-type]
+        assert member.plan.affinity == alone.affinity
+    assert [each.runs for each in found.members] == [1, 10]
+    assert [each.source for each in found.members] == ["assumed", "given"]
+    assert found.seconds == sum(each.runs * each.seconds for each in found.members)
+    fast = found.shared[1]
+    assert fast.weights == 8 * WEIGHTS
+    assert fast.needed > fast.weights
+
+
+@pytest.mark.parametrize("fits", [2, 4, 6])
+def test_the_weights_of_all_models_fit_and_the_one_that_runs_often_comes_first(
+    fits: int, tmp_path: Path
+) -> None:
+    paths = [chain(tmp_path / "rare.onnx", 4), chain(tmp_path / "often.onnx", 4)]
+    memory = fits * WEIGHTS + 4 * 64 * SIDE * 4
+    found = editor.partition_set(paths, table(memory), "memory", {"often": 100})
+    fast = found.shared[1]
+    assert fast.needed <= memory
+    assert fast.weights == fits * WEIGHTS
+    rare, often = found.members
+    on_fast = [each.plan.placement.op_counts["Fast"] for each in (rare, often)]
+    assert on_fast == [max(fits - 4, 0), min(fits, 4)]
+    # No other way to give each model a share of the memory answers sooner.
+    alone = {}
+    for path, count in itertools.product(paths, range(5)):
+        share = count * WEIGHTS + 4 * 64 * SIDE * 4
+        plan = editor.partition(path, table(share), "memory")
+        one = editor.partition_set([path], table(share), "memory", {path.stem: 1})
+        assert one.members[0].plan.affinity == plan.affinity
+        alone[path.stem, count] = one.seconds
+    best = min(
+        alone["rare", a] + 100 * alone["often", b]
+        for a, b in itertools.product(range(5), range(5))
+        if a + b <= fits
+    )
+    assert found.seconds == pytest.approx(best)
+
+
+def test_a_set_is_written_read_and_each_plan_runs(tmp_path: Path) -> None:
+    paths = [chain(tmp_path / "encoder.onnx", 3), plain_decoder(tmp_path / "decoder.onnx")]
+    found = editor.partition_set(paths, table(3 * WEIGHTS), define={"sequence_length": 2})
+    assert [each.runs for each in found.members] == [1, 64]
+    assert found.members[1].plan.graph.define["sequence_length"] == 2
+    files = found.save(tmp_path / "out")
+    assert [str(f.relative_to(tmp_path / "out")) for f in files] == [
+        "set.json",
+        "encoder/plan.json",
+        "decoder/plan.json",
+    ]
+    again = editor.load_set(tmp_path / "out")
+    assert again.seconds == found.seconds
+    assert [each.plan.affinity for each in again.members] == [
+        each.plan.affinity for each in found.members
+    ]
+    assert [(d.device, d.needed, d.limit) for d in again.shared] == [
+        (d.device, d.needed, d.limit) for d in found.shared
+    ]
+    x = np.random.default_rng(0).standard_normal((64, SIDE)).astype(np.float32)
+    assert np.isfinite(again.members[0].plan.run({"x": x})["y"]).all()
+    (tmp_path / "out" / "set.json").write_text("{}")
+    with pytest.raises(editor.PlanError, match="not a set"):
+        editor.load_set(tmp_path / "out")
+
+
+def test_a_folder_gives_its_models_and_of_variants_one(tmp_path: Path) -> None:
+    for name in ("encoder_model", "decoder_model", "decoder_model_merged"):
+        chain(tmp_path / f"{name}.onnx", 1)
+    chain(tmp_path / "unet" / "model.onnx", 1)
+    names = [path.relative_to(tmp_path).as_posix() for path in model_paths(tmp_path)]
+    assert names == ["decoder_model_merged.onnx", "encoder_model.onnx", "unet/model.onnx"]
+    found = editor.partition_set(tmp_path, "HETERO:CPU")
+    assert {each.name: each.runs for each in found.members} == {
+        "decoder_model_merged": 1,
+        "encoder_model": 1,
+        "unet": 20,
+    }
+    (tmp_path / "none").mkdir()
+    with pytest.raises(editor.ModelError, match="no model in this folder"):
+        model_paths(tmp_path / "none")
+
+
+def test_the_command_line_places_a_set(tmp_path: Path) -> None:
+    chain(tmp_path / "encoder.onnx", 2)
+    plain_decoder(tmp_path / "decoder.onnx")
+    words = ("set", "encoder.onnx", "decoder.onnx", "--devices", "HETERO:OpenVINO.CPU,CPU")
+    done = run(*words, "--times", "decoder=32", "--to", "csv", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "One answer:" in done.stdout
+    assert "decoder: 32 x" in done.stdout
+    assert (tmp_path / "out" / "decoder" / "plan.json").is_file()
+    assert list((tmp_path / "out" / "encoder").glob("*.csv"))
+    done = run(*words, "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert [each["runs"] for each in document["models"]] == [1, 64]
+    done = run(*words, "--times", "vocoder=3", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no model of the set is called 'vocoder'" in done.stderr
+    done = run(*words, "--define", "height=3", cwd=tmp_path)
+    assert "no model of the set has a dimension 'height'" in done.stderr
+    done = run("set", EXAMPLES / "models" / "nothing.onnx", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no such file" in done.stderr
