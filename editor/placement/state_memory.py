@@ -24,8 +24,21 @@ class StateMemory:
     """By which it grows with each token of the context"""
     context: int
     """Tokens of the past at the sizes of the plan"""
-    fits_until: int | None
-    """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit"""
+    rest: int
+    """Bytes of the device's peak that do not grow with the context, such as weights"""
+    limit: int | None
+    """Bytes of the device's memory"""
+
+    @property
+    def fits_until(self) -> int | None:
+        """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit."""
+        if self.limit is None or not self.bytes_per_token:
+            return None
+        return max((self.limit - self.rest) // (_COPIES * self.bytes_per_token), 0)
+
+    def needed(self, context: int) -> int:
+        """Bytes that the device needs at a context of so many tokens, estimated."""
+        return self.rest + _COPIES * self.bytes_per_token * context
 
     def text(self) -> str:
         """One line."""
@@ -62,9 +75,9 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     for number, entries in sorted(found.items()):
         device = placement.devices[number]
         size, each = sum(e[0] for e in entries), sum(e[1] for e in entries)
-        past, until = max(e[2] for e in entries), None
-        if device.memory is not None and each:
-            left = device.memory - placement.run_memory.peaks.get(device.name, 0)
-            until = max(past + int(left // (_COPIES * each)), 0)
-        result.append(StateMemory(device.name, len(entries), size, each, past, until))
+        past = max(e[2] for e in entries)
+        rest = placement.run_memory.peaks.get(device.name, 0) - _COPIES * each * past
+        result.append(
+            StateMemory(device.name, len(entries), size, each, past, max(rest, 0), device.memory)
+        )
     return result

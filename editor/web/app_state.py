@@ -30,6 +30,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.states import parse_lengths
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -47,8 +48,16 @@ from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import with_costs_of_here
-from editor.workspace.sizes import AtSizes, at_sizes, names_of, parse_sizes, with_known_costs
+from editor.workspace.sizes import (
+    AtSizes,
+    Load,
+    at_sizes,
+    names_of,
+    parse_sizes,
+    with_known_costs,
+)
 from editor.workspace.solver import Solver, first_decisions
 
 log = logging.getLogger(__name__)
@@ -298,12 +307,7 @@ class AppState:
         Raises:
             EditorError: the text is not of the form ``sequence=128,512``, or the model has no such dimension.
         """
-        wanted = parse_sizes(text)
-
-        def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:
-            graph = check_same(self._load(document.graph.path, define), document.graph.sha256)
-            answers = self._ask(graph, [dict(d.entry) for d in document.devices])
-            return graph, [answers[d.name] for d in document.devices]
+        wanted, load = parse_sizes(text), self._loader(document)
 
         def progress(done: int, total: int, sizes: str) -> None:
             task.step(done, total, f"Solving {sizes}")
@@ -311,6 +315,25 @@ class AppState:
         return at_sizes(document.placement, wanted, load, progress, task.should_stop), names_of(
             wanted
         )
+
+    def phases(self, document: Document, text: str, task: Task) -> Phases:
+        """The prompt and the tokens of a document's model, each placed at their sizes.
+
+        Raises:
+            EditorError: the text is not of the form ``prompt=512,new=64``, or the model keeps no state that grows.
+        """
+        lengths = parse_lengths(text, "Lengths")
+        return place_phases(document.placement, lengths, self._loader(document), task.should_stop)
+
+    def _loader(self, document: Document) -> Load:
+        """Reads a document's model at other sizes, and asks what its devices can run of it."""
+
+        def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:
+            graph = check_same(self._load(document.graph.path, define), document.graph.sha256)
+            answers = self._ask(graph, [dict(d.entry) for d in document.devices])
+            return graph, [answers[d.name] for d in document.devices]
+
+        return load
 
     def close(self) -> None:
         """Ends all jobs."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.devices.published import assumed_bytes
-from editor.errors import EditorError, ModelError
-from editor.graph.graph import Graph
+from editor.errors import Cancelled, EditorError, ModelError
 from editor.graph.model_file import check_same
 from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of
 from editor.kinds import Basis
@@ -20,7 +19,7 @@ from editor.placement.device_profile import best_source
 from editor.placement.kept import with_affinity
 from editor.placement.placement import Placement, solve
 from editor.text import human_bytes, human_seconds
-from editor.workspace.sizes import with_known_costs
+from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
     "one placement, as the prompt has it",
@@ -29,9 +28,6 @@ ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
 )
 _CLEARLY = 0.99
 """Of the time of an answer with one placement: two placements must take less, because they keep weights twice."""
-
-Load = Callable[[Mapping[str, int]], Graph]
-"""The model with its inputs at these sizes."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,9 @@ class Phases:
         return "\n".join(lines)
 
 
-def place_phases(plan: Placement, lengths: Lengths, load: Load) -> Phases:
+def place_phases(
+    plan: Placement, lengths: Lengths, load: Load, should_stop: Callable[[], bool] = bool
+) -> Phases:
     """Solves the decisions of a plan for the prompt and for the tokens, and takes what answers soonest.
 
     Weighed are the placement of each phase for both, and each phase with its own: that one keeps weights on two devices,
@@ -127,8 +125,10 @@ def place_phases(plan: Placement, lengths: Lengths, load: Load) -> Phases:
         plan: its devices, policy, pins and rules hold; its sizes of the sequence do not.
         lengths: of prompt and answer.
         load: reads the model.
+        should_stop: asked during a long search.
 
     Raises:
+        Cancelled: it was told to stop.
         ModelError: the model keeps no growing state, or fixes how many tokens a step has.
         EditorError: no way can be: the last problem.
     """
@@ -137,15 +137,21 @@ def place_phases(plan: Placement, lengths: Lengths, load: Load) -> Phases:
         raise ModelError(
             f"{plan.graph.path}: each step has the same number of tokens, so that there is one phase"
         )
-    prompt_graph = _at(plan.graph, load, lengths.prompt, 0)
-    first_graph = _at(plan.graph, load, 1, lengths.prompt)
-    last_graph = _at(plan.graph, load, 1, lengths.prompt + lengths.new - 1)
 
-    def solved(graph: Graph) -> Placement:
+    def solved(new: int, past: int) -> Placement:
+        sizes = sizes_of_step(plan.graph, new, past)
+        graph, answers = load({**plan.graph.define, **sizes})
         settings = with_known_costs(plan.settings, best_source(graph, plan.devices))
-        return solve(graph, plan.devices, settings)
+        placement = solve(
+            check_same(graph, plan.graph.sha256), plan.devices, settings, answers, should_stop
+        )
+        if should_stop():
+            raise Cancelled
+        return placement
 
-    prompt, first, last = solved(prompt_graph), solved(first_graph), solved(last_graph)
+    prompt = solved(lengths.prompt, 0)
+    first = solved(1, lengths.prompt)
+    last = solved(1, lengths.prompt + lengths.new - 1)
     ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
         ONE_OF_TOKEN: (lambda: _alike(prompt, last), lambda: last),
         ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt)),
@@ -162,7 +168,9 @@ def place_phases(plan: Placement, lengths: Lengths, load: Load) -> Phases:
             choices.append(PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error)))
     possible = [each for each in choices if not each.problem]
     if not possible:
-        raise EditorError(f"{plan.graph.path}: {choices[-1].text()}")
+        raise EditorError(
+            f"{plan.graph.name} fits in no way, for both phases: {choices[-1].problem}; the policy memory keeps within it"
+        )
     single = [each for each in possible if each.name != OWN]
     chosen = min(possible, key=lambda each: each.answer)
     if single and chosen.name == OWN:
@@ -194,11 +202,6 @@ def state_homes(placement: Placement) -> dict[str, int]:
             first = min(readers, key=lambda op: int(graph.rank[op]))
             homes[state.input] = int(placement.device_of_op[first])
     return homes
-
-
-def _at(graph: Graph, load: Load, new: int, past: int) -> Graph:
-    sizes = sizes_of_step(graph, new, past)
-    return check_same(load({**graph.define, **sizes}), graph.sha256)
 
 
 def _alike(solved: Placement, other: Placement) -> Placement:

@@ -433,10 +433,7 @@ class Plan:
             as_count(new, "new tokens", 1, MOST_TOKENS),
         )
 
-        def load(define: Mapping[str, int]) -> Graph:
-            return load_model(self.graph.path, define)
-
-        found = place_phases(self.placement, lengths, load)
+        found = place_phases(self.placement, lengths, self._at)
         return Plan(found.token, found.prompt), found
 
     def export(
@@ -611,10 +608,11 @@ class Plan:
 
         sets = checked_sizes(sizes)
 
-        def load(define: Mapping[str, int]) -> tuple[Graph, None]:
-            return check_same(load_model(self.graph.path, define), self.graph.sha256), None
+        return at_sizes(self.placement, sets, self._at, progress)
 
-        return at_sizes(self.placement, sets, load, progress)
+    def _at(self, define: Mapping[str, int]) -> tuple[Graph, None]:
+        """The model at other sizes; the runtimes are asked what they can run of it."""
+        return check_same(load_model(self.graph.path, define), self.graph.sha256), None
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""

@@ -50,3 +50,49 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.locator("#bench-mode")).to_be_visible()
     expect(page.get_by_label("Prompt tokens")).to_be_hidden()
     assert "Tokens" not in page.locator("#bench-mode").inner_text()
+
+
+def test_prompt_and_tokens_are_placed_and_opened(page: Page, server: Server, tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    entries: list[dict[str, object]] = [
+        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": "8MB"},
+        {"name": "CPU", "backendName": "CPU"},
+    ]
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    record = Store(str(server.workspace)).create(
+        path.name,
+        str(path),
+        graph.sha256,
+        graph.define,
+        first_decisions(Settings(), entries),
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    page.click("role=tab[name=Compare]")
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    page.click("#phases-start")
+    table = page.locator("#phases-table")
+    expect(table).to_be_visible(timeout=30_000)
+    expect(table.locator("tbody tr")).to_have_count(3)
+    expect(table.get_by_text("Answer of 8 tokens")).to_be_visible()
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=4096,new=8")
+    page.click("#phases-start")
+    expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("64")
+    page.click("#phases-start")
+    expect(page.locator("#phases-result").get_by_text("write prompt=512,new=64")).to_be_visible()
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    page.click("#phases-prompt")
+    page.wait_for_url(lambda url: record.id not in url)
+    ready(page)
+    expect(page.locator("#sizes-open")).to_contain_text("sequence_length=64")
+    expect(page.locator("#sizes-open")).to_contain_text("past_sequence_length=0")
+    page.click("role=tab[name=Compare]")
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    page.click("#phases-token")
+    expect(page.locator("#sizes-open")).to_contain_text("past_sequence_length=71", timeout=30_000)
+    page.click("role=tab[name=Memory]")
+    card = page.locator(".memory-device", has_text="Card")
+    expect(card.get_by_text("As the context grows")).to_be_visible()
+    expect(card.get_by_text("its memory is full at about")).to_be_visible()
+    expect(card.locator(".memory-chart.growth")).to_be_visible()

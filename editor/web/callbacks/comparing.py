@@ -8,11 +8,13 @@ from dash import Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
+from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.parts import problem
+from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, tidy_name
@@ -68,6 +70,66 @@ def register(app: Dash, state: AppState) -> None:
         return await state.long_work.run(
             _sizes_now, state, str(text or example)[:1000], document_id
         )
+
+    @app.callback(
+        Output("phases-result", "children"),
+        Input("phases-start", "n_clicks"),
+        Input("phases-lengths", "n_submit"),
+        State("phases-lengths", "value"),
+        State("doc", "data"),
+        running=[(Output("phases-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def phases(_clicks: Any, _enter: Any, text: str | None, document_id: str) -> Any:
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        return await state.long_work.run(
+            _phases_now, state, str(text or DEFAULT_LENGTHS)[:100], document_id
+        )
+
+    @app.callback(
+        Output("resized", "data", allow_duplicate=True),
+        Output("phases-result", "children", allow_duplicate=True),
+        Input("phases-prompt", "n_clicks"),
+        Input("phases-token", "n_clicks"),
+        State("phases-lengths", "value"),
+        State("doc", "data"),
+        running=[
+            (Output("phases-prompt", "busy"), True, False),
+            (Output("phases-token", "busy"), True, False),
+        ],
+        prevent_initial_call=True,
+    )
+    async def open_phase(_prompt: Any, _token: Any, text: str | None, document_id: str) -> Any:
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        is_prompt = ctx.triggered_id == "phases-prompt"
+        try:
+            document = state.document(document_id)
+            lengths = parse_lengths(str(text or DEFAULT_LENGTHS)[:100], "Lengths")
+            sizes = (
+                sizes_of_step(document.graph, lengths.prompt, 0)
+                if is_prompt
+                else sizes_of_step(document.graph, 1, lengths.prompt + lengths.new - 1)
+            )
+            with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
+                resized = await state.long_work.run(
+                    state.with_sizes, document_id, sizes, task.should_stop
+                )
+        except EditorError as error:
+            return no_update, problem(str(error), "This phase was not opened")
+        return f"/d/{resized.id}", no_update
+
+
+def _phases_now(state: AppState, text: str, document_id: str) -> Any:
+    try:
+        document = state.document(document_id)
+        with state.tasks.begin(document_id, "Placing prompt and tokens") as task:
+            return phases_view(document, state.phases(document, text, task))
+    except Cancelled:
+        return problem("No phases were placed.", "Cancelled")
+    except EditorError as error:
+        return problem(str(error), "The phases were not placed")
 
 
 def _sizes_now(state: AppState, text: str, document_id: str) -> Any:

@@ -518,7 +518,7 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         "benchmark": benchmark_panel(document, options),
         "devices": device_form_panel(document),
         "rules": rules_panel(),
-        "compare": compare_panel(document.graph.define),
+        "compare": compare_panel(document.graph),
     }
     # The grids' script is as large as all others together: it comes when one of their tabs is opened.
     tabs = [

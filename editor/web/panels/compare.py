@@ -19,6 +19,7 @@ from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
+from editor.web.panels.phases_panel import phases_form
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, duplicate_layouts, figures, same_plan
@@ -28,8 +29,8 @@ _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
 
-def compare_panel(define: Mapping[str, int]) -> html.Div:
-    """What stands in the Compare tab; ``define`` are the sizes that the model leaves open."""
+def compare_panel(graph: Graph) -> html.Div:
+    """What stands in the Compare tab."""
     return html.Div(
         [
             html.Div(
@@ -54,7 +55,8 @@ def compare_panel(define: Mapping[str, int]) -> html.Div:
                 ),
                 id="compare-result",
             ),
-            *_sizes_form(define),
+            *_sizes_form(graph.define),
+            *phases_form(graph),
         ],
         className="bench",
     )

@@ -10,6 +10,7 @@ from dash import html
 from editor.graph.graph import Ints
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
+from editor.placement.state_memory import StateMemory, state_memory
 from editor.runtimes.base import MemoryOverhead
 from editor.text import human_bytes, pluralize, shortened_name
 from editor.web.panels.parts import kind_badge, swatch
@@ -28,6 +29,7 @@ def memory_view(document: Document) -> list[Any]:
     """A chart and a table for each device that is used."""
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
+    states = {each.device: each for each in state_memory(document.placement)}
     badge = kind_badge(
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
@@ -41,7 +43,10 @@ def memory_view(document: Document) -> list[Any]:
             [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
             className="hint wide",
         ),
-        *[_device(memory, i, colours[memory.devices[i].device]) for i in used],
+        *[
+            _device(memory, i, colours[name], states.get(name))
+            for i, name in ((i, memory.devices[i].device) for i in used)
+        ],
     ]
 
 
@@ -59,7 +64,7 @@ def _shared(memory: RunMemory) -> list[Any]:
     return said
 
 
-def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
+def _device(memory: RunMemory, number: int, colour: str, state: StateMemory | None) -> html.Section:
     device = memory.devices[number]
     over = device.limit is not None and device.peak > device.limit
     limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
@@ -94,6 +99,7 @@ def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
         [
             html.H3([swatch(colour), device.device, html.Span(words)]),
             _chart(device, colour),
+            *_growth(state, colour),
             _tensors(memory, number),
         ],
         className="memory-device",
@@ -128,6 +134,50 @@ def _chart(device: DeviceMemory, colour: str) -> html.Div:
     return html.Div(
         [*columns, constants, *line], className="memory-chart", role="img", **{"aria-label": label}
     )
+
+
+_CONTEXTS = 48
+"""Bars of the growth of a state."""
+_LEAST_CONTEXT = 4096
+"""Tokens that the growth is shown for, at least."""
+
+
+def _growth(state: StateMemory | None, colour: str) -> list[Any]:
+    """What the device needs as the context grows, up to twice the context at which it is full."""
+    if state is None or not state.bytes_per_token:
+        return []
+    until = state.fits_until
+    end = max(2 * until if until else 0, 2 * state.context, _LEAST_CONTEXT)
+    contexts = np.linspace(0, end, _CONTEXTS).astype(int).tolist()
+    top = state.needed(end)
+    bars = [
+        html.Span(
+            style={
+                "height": f"{100 * state.needed(context) / top:.2f}%",
+                "backgroundColor": colour,
+            },
+            className="over" if until is not None and context > until else "",
+            title=f"{context:,} tokens: {human_bytes(state.needed(context))}",
+        )
+        for context in contexts
+    ]
+    line: list[Any] = []
+    if state.limit is not None and state.limit <= top:
+        line = [
+            html.Span(
+                className="memory-limit",
+                style={"bottom": f"{100 * state.limit / top:.2f}%"},
+                title=f"Limit: {human_bytes(state.limit)}",
+            )
+        ]
+    label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
+    return [
+        html.P([html.B("As the context grows"), f": {state.text()}."], className="hint wide"),
+        html.Div(
+            [*bars, *line], className="memory-chart growth", role="img", **{"aria-label": label}
+        ),
+        html.Div([html.Span("0"), html.Span(f"{end:,} tokens")], className="growth-ends"),
+    ]
 
 
 def heights(live: Ints, most: int) -> Ints:

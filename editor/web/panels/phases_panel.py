@@ -1,0 +1,117 @@
+"""Both phases of a language model in the Compare tab: the prompt and the tokens, placed each at their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+
+from editor.graph.graph import Graph
+from editor.graph.states import sequence_dim, states_of
+from editor.text import human_bytes, human_seconds, pluralize
+from editor.web import controls
+from editor.web.panels.parts import basis_badge, swatch
+from editor.web.view import colours_of
+from editor.workspace.document import Document
+from editor.workspace.phases import PhaseChoice, Phases, moved_between
+
+DEFAULT_LENGTHS = "prompt=512,new=64"
+
+
+def has_phases(graph: Graph) -> bool:
+    """Whether a model takes a prompt at once and then one token at a time."""
+    return bool(sequence_dim(graph)) and any(state.axis >= 0 for state in states_of(graph))
+
+
+def phases_form(graph: Graph) -> list[Any]:
+    """Asks for the lengths of an answer, where the model has phases."""
+    if not has_phases(graph):
+        return []
+    return [
+        html.H3("Prompt and tokens"),
+        html.Div(
+            [
+                controls.Field(
+                    id="phases-lengths",
+                    placeholder=DEFAULT_LENGTHS,
+                    width=190,
+                    **{"aria-label": "Tokens of the prompt, and new tokens"},
+                ),
+                controls.Button("Place both phases", id="phases-start"),
+                controls.Button("Open the prompt", id="phases-prompt"),
+                controls.Button("Open a token", id="phases-token"),
+                html.Span(
+                    "The prompt runs once, each token after it sees all before; this plan is of one of them.",
+                    className="hint",
+                ),
+            ],
+            className="bench-controls",
+        ),
+        html.Div(id="phases-result"),
+    ]
+
+
+def phases_view(document: Document, phases: Phases) -> list[Any]:
+    """A row for each way to place the phases, the chosen one first."""
+    badge = basis_badge(phases.basis)
+    ordered = [phases.chosen, *(each for each in phases.choices if each is not phases.chosen)]
+    head = [
+        html.Th(text)
+        for text in ("Placement", "First token", "Each token", "State moves once", "Weights twice")
+    ]
+    head.append(html.Th([f"Answer of {phases.lengths.new} tokens ", badge]))
+    table = html.Table(
+        [html.Thead(html.Tr(head)), html.Tbody([_row(each, phases) for each in ordered])],
+        className="plain",
+        id="phases-table",
+    )
+    said = (
+        f"{pluralize(len(moved_between(phases.prompt, phases.token)), 'op')} run on another device for the prompt than for "
+        "the tokens."
+        if phases.differ
+        else "Both phases have the same placement."
+    )
+    colours = colours_of(document)
+    lines = [
+        html.Tr(
+            [
+                html.Td(html.B(name)),
+                *(
+                    html.Td([swatch(colours[d]), f"{count:,} on {d}"])
+                    for d, count in placement.op_counts.items()
+                    if count
+                ),
+            ]
+        )
+        for name, placement in (
+            (f"Prompt of {phases.lengths.prompt}", phases.prompt),
+            ("Token", phases.token),
+        )
+    ]
+    command = (
+        f"partition --phases prompt={phases.lengths.prompt},new={phases.lengths.new} writes a plan of both, "
+        "which bench --generate and the export for onnxruntime-genai run."
+    )
+    return [
+        html.P(said, className="hint wide"),
+        table,
+        html.Table(html.Tbody(lines), className="plain"),
+        html.P(command, className="hint wide"),
+    ]
+
+
+def _row(choice: PhaseChoice, phases: Phases) -> html.Tr:
+    name = html.Td(html.B(choice.name) if choice is phases.chosen else choice.name)
+    if choice.problem:
+        return html.Tr([name, html.Td(choice.problem, colSpan=5, className="reason lines")])
+    extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
+    return html.Tr(
+        [
+            name,
+            html.Td(human_seconds(choice.first_token)),
+            html.Td(human_seconds(choice.token)),
+            html.Td(human_seconds(choice.handover) if choice.handover else "no"),
+            html.Td(extra or "none"),
+            html.Td(html.B(human_seconds(choice.answer))),
+        ]
+    )
