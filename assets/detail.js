@@ -80,7 +80,9 @@
     const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [],
       under = page.under;
     const pointed = under?.inside() && under.hasClass("group") ? [under] : [];
-    open(chosen.length && !editor.painting() ? chosen : pointed.length ? pointed : chosen);
+    const holder = page.cy?.nodes(".holder:selected")[0] || (under?.inside() && under.hasClass("holder") ? under : null);
+    if (holder && !pointed.length) editor.openBody(holder.data("body"));
+    else open(chosen.length && !editor.painting() ? chosen : pointed.length ? pointed : chosen);
   }
 
   /** @type {Hetero["close"]} */

@@ -29,6 +29,7 @@
     editor.wakeOnRedraw(cy);
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
+    cy.on("dbltap", "node.holder", (event) => editor.openBody(event.target.data("body")));
     cy.on("viewport", () => {
       if (window.heteroMap) window.heteroMap.draw();
     });

@@ -190,6 +190,7 @@ export interface NodeData {
   unit?: number;
   far?: string;
   tensor?: number;
+  body?: number;
 }
 /**
  * The middle of a node.
@@ -631,7 +632,7 @@ export interface Figures {
   basis: Basis | null;
 }
 /**
- * The text of a tooltip.
+ * What is shown of something: the text of a tooltip, the picture of a body.
  */
 export interface Hover {
   content: {

@@ -253,7 +253,7 @@ interface Ask {
   (what: "ribbon"): Promise<Messages.Ribbon>;
   (what: "map"): Promise<Messages.MapData>;
   (what: "status", body: null, options?: AskOptions): Promise<Messages.Status>;
-  (what: `hover?${string}`): Promise<Messages.Hover>;
+  (what: `hover?${string}` | `body?${string}`): Promise<Messages.Hover>;
   (what: `search?${string}`): Promise<Messages.SearchResults>;
   (what: `panes?${string}`): Promise<Messages.Panes>;
   (what: "runs", body: Messages.RunRequest): Promise<Messages.Run>;
@@ -344,6 +344,8 @@ interface Hetero {
   keepOpen(): void;
   openTapped(node: CyNode): void;
   openByKey(): void;
+  /** Shows a body of an op by its number in the model. */
+  openBody(number: number): void;
   close(nodes: CyNode[]): void;
   closeFrame(frame: CyNode): void;
 

@@ -186,6 +186,8 @@ class InnerOp:
     key: str
     name: str
     op_type: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
 
     def place(self, graph: Graph) -> str:
         """ "in the then_branch of encoder (If), which is placed as one op"."""

@@ -408,7 +408,15 @@ def _inner_ops(node: NodeProto, owner: int, around: str = "") -> Iterator[InnerO
         for body in graphs:
             for inner in body.node:
                 key = next(filter(None, inner.output), "")
-                yield InnerOp(owner, around + attribute.name, key, inner.name, inner.op_type)
+                yield InnerOp(
+                    owner,
+                    around + attribute.name,
+                    key,
+                    inner.name,
+                    inner.op_type,
+                    tuple(filter(None, inner.input)),
+                    tuple(filter(None, inner.output)),
+                )
                 yield from _inner_ops(inner, owner, f"{around}{attribute.name}/")
 
 

@@ -348,7 +348,7 @@ class Drawing(TypedDict):
 
 
 class Hover(TypedDict):
-    """The text of a tooltip."""
+    """What is shown of something: the text of a tooltip, the picture of a body."""
 
     content: Component | None
 

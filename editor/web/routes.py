@@ -25,6 +25,7 @@ from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.comparing import chosen_layouts, comparison_page
 from editor.web.controls import static_html
+from editor.web.drawing.body import body_view
 from editor.web.drawing.detail import drawing_of
 from editor.web.drawing.map import map_data
 from editor.web.drawing.panes import panes_data
@@ -138,6 +139,16 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
             return {"content": None if shown is None else shown.to_plotly_json()}
 
         return _answer(m.Hover, await of(document, work))
+
+    @router.get("/d/{document}/body", response_model=m.Hover)
+    async def body(document: str, number: int) -> Response:
+        """The picture of a body of an If, Loop or Scan, by its number in the model."""
+        return _answer(
+            m.Hover,
+            await of(
+                document, lambda opened: {"content": body_view(opened, number).to_plotly_json()}
+            ),
+        )
 
     @router.get("/d/{document}/search", response_model=m.SearchResults)
     async def search(document: str, text: str) -> Response:

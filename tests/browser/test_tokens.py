@@ -52,7 +52,9 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     assert "Tokens" not in page.locator("#bench-mode").inner_text()
 
 
-def test_prompt_and_tokens_are_placed_and_opened(page: Page, server: Server, tmp_path: Path) -> None:
+def test_prompt_and_tokens_are_placed_and_opened(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
     path = plain_decoder(tmp_path / "decoder.onnx")
     entries: list[dict[str, object]] = [
         {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": "8MB"},

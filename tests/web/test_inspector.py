@@ -177,10 +177,10 @@ def test_the_ops_in_bodies_are_a_tree(tmp_path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     said = op(opened(tmp_path), "If")
-    assert "else_branch: 1 op, placed with this op Sin  outer_1 then_branch: 2 ops" in said
+    assert "else_branch: 1 op, placed with this op  Open Sin  outer_1 then_branch: 2 ops" in said
     assert (
-        "then_branch: 2 ops, placed with this op If  inner else_branch: 1 op Neg  inner_1 "
-        "then_branch: 1 op Abs  inner_0 Exp  outer_0"
+        "then_branch: 2 ops, placed with this op  Open If  inner else_branch: 1 op  Open Neg  inner_1 "
+        "then_branch: 1 op  Open Abs  inner_0 Exp  outer_0"
     ) in said
 
 

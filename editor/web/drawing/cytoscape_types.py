@@ -23,6 +23,8 @@ class NodeData(TypedDict):
     far: NotRequired[str]
     """A closed block's name from afar."""
     tensor: NotRequired[int]
+    body: NotRequired[int]
+    """Number of the first body of an op"""
 
 
 class FrameData(TypedDict):

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
 from editor.text import shortened
@@ -86,6 +87,8 @@ class _Elements:
         data: NodeData = {"id": identity, "label": shown, "name": shown, "find": find.lower()}
         if op >= 0:
             data["op"] = op
+        if op >= 0 and self.graph.op_is_atomic[op] and (bodies := bodies_in(self.graph, -1, op)):
+            data["body"], classes = bodies[0], f"holder {classes}"
         if tensor >= 0:
             data["tensor"] = tensor
         self.nodes.append({"data": data, "classes": classes, "position": {"x": 0.0, "y": 0.0}})

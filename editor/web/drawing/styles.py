@@ -78,6 +78,14 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             },
         },
         {
+            "selector": "node.holder",
+            "style": {
+                "border-width": 4,
+                "border-style": "double",
+                "border-color": c["terminal_line"],
+            },
+        },
+        {
             "selector": "node.frame",
             "style": {
                 "width": "data(w)",

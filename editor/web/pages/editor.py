@@ -391,6 +391,7 @@ def _canvas(document: Document) -> list[Any]:
             ),
         ),
         html.Div(id="hover", hidden=True, role="tooltip"),
+        html.Dialog(html.Div(id="body-content"), id="body-view", **{"aria-label": "Body of an op"}),
         static_html(
             html.Div(
                 _help(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from dash import html
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
+from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.constants import values_of
-from editor.graph.graph import Graph, InnerOp
+from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
@@ -224,7 +224,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
         _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
     ]
     if graph.op_is_atomic[number]:
-        parts += _bodies([each for each in graph.inner_ops if each.owner == number])
+        parts += _bodies(graph, -1, number)
     return parts + _attributes(graph, number)
 
 
@@ -266,29 +266,37 @@ def _documentation(definition: Definition) -> html.Details:
     )
 
 
-def _bodies(ops: Sequence[InnerOp], depth: int = 0) -> list[Any]:
+def _bodies(graph: Graph, around: int, holder: int) -> list[Any]:
     """The ops in the bodies of an If, Loop or Scan, and those in bodies inside these; all are placed with it."""
     shown = []
-    for body, group in groupby(ops, lambda each: each.body.split("/")[depth]):
-        members = list(group)
-        own = [i for i, each in enumerate(members) if each.body.count("/") == depth]
-        ends = [*own[1:], len(members)]  # what is in the bodies of an op follows it
+    for number in bodies_in(graph, around, holder):
+        body = bodies_of(graph)[number]
         items = [
             html.Li(
                 [
-                    html.Strong(members[i].op_type),
-                    f" {members[i].name or members[i].key}",
-                    *_bodies(members[i + 1 : end], depth + 1),
+                    html.Strong(op.op_type),
+                    f" {op.name or op.key}",
+                    *_bodies(graph, number, position),
                 ]
             )
-            for i, end in list(zip(own, ends, strict=True))[:_MOST_IN_BODY]
+            for position, op in enumerate(body.ops[:_MOST_IN_BODY])
         ]
-        more = len(own) - len(items)
+        more = len(body.ops) - len(items)
         shown.append(
             html.Details(
                 [
                     html.Summary(
-                        f"{body}: {pluralize(len(own), 'op')}{'' if depth else ', placed with this op'}"
+                        [
+                            f"{body.name}: {pluralize(len(body.ops), 'op')}"
+                            f"{', placed with this op' if around < 0 else ''}",
+                            " ",
+                            html.Button(
+                                "Open",
+                                className="link",
+                                title="Look into it",
+                                **{"data-body": str(number)},
+                            ),
+                        ]
                     ),
                     html.Ul(items),
                     html.P(f"and {more:,} more", className="hint") if more else None,
