@@ -288,8 +288,7 @@ def _bodies(graph: Graph, around: int, holder: int) -> list[Any]:
                     html.Summary(
                         [
                             f"{body.name}: {pluralize(len(body.ops), 'op')}"
-                            f"{', placed with this op' if around < 0 else ''}",
-                            " ",
+                            f"{', placed with this op' if around < 0 else ''} ",
                             html.Button(
                                 "Open",
                                 className="link",
