@@ -36,6 +36,10 @@ STEPS = 20
 MOST_MODELS = 16
 _MOST_ORDERED = 4
 """Models of which every order is tried."""
+_MOST_TRIES = 8
+"""Solutions of a model with less memory each time."""
+_WITHIN_MEMORY = ("memory", "pipeline")
+"""Policies that keep within the memory of devices."""
 _DENOISERS = ("unet", "transformer", "denoiser")
 _VARIANTS = {
     "decoder_model_merged": ("decoder_model", "decoder_with_past_model"),
@@ -356,13 +360,33 @@ class _Solver:
             seconds = self._seconds(found)
 
     def _solved(self, name: str, others: Mapping[str, Placement]) -> Placement:
-        left = tuple(
+        """A model beside others that are placed already, within what they leave.
+
+        Its own weights lessen what is left for the runs of the others: where these no longer fit, it gets less.
+        """
+        limits = [device.memory for device in self.devices]
+        left = [
             None
-            if device.memory is None
-            else device.memory
-            - sum(other.run_memory.devices[i].constants for other in others.values())
-            for i, device in enumerate(self.devices)
-        )
+            if limit is None
+            else limit - sum(o.run_memory.devices[i].constants for o in others.values())
+            for i, limit in enumerate(limits)
+        ]
+        for _ in range(_MOST_TRIES):
+            found = self._within(name, tuple(left))
+            needed = _needed([found, *others.values()])
+            over = [
+                0 if limit is None else max(size - limit, 0)
+                for size, limit in zip(needed, limits, strict=True)
+            ]
+            if not any(over) or self.settings.policy not in _WITHIN_MEMORY:
+                return found
+            left = [
+                None if size is None else size - more for size, more in zip(left, over, strict=True)
+            ]
+        raise EditorError(f"{name}: it does not fit beside {', '.join(others)}")
+
+    def _within(self, name: str, left: tuple[int | None, ...]) -> Placement:
+        """A model solved with some memory; remembered."""
         key = name, left
         if key not in self._known:
             table = [_with_memory(d, m) for d, m in zip(self.devices, left, strict=True)]
@@ -382,6 +406,15 @@ class _Solver:
             self.runs[name] * placement.price(costs_of_plan(placement)[0]).total
             for name, placement in found.items()
         )
+
+
+def _needed(placements: Sequence[Placement]) -> list[int]:
+    """[device] bytes of all weights, and of the run that holds most beside them."""
+    memories = [placement.run_memory.devices for placement in placements]
+    return [
+        sum(m.constants for m in device) + max(m.peak - m.constants for m in device)
+        for device in zip(*memories, strict=True)
+    ]
 
 
 def _with_memory(device: Device, left: int | None) -> Device:

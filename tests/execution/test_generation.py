@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import run
-from decoders import HEADS, VOCABULARY, fused_decoder, plain_decoder
+from decoders import BUILDER_KINDS, HEADS, VOCABULARY, fused_decoder, plain_decoder
 from onnx import TensorProto, helper
 
 import editor
@@ -243,11 +243,11 @@ def test_a_sequence_ends_where_it_is_stopped(tmp_path: Path) -> None:
     assert len(runner.generate(PROMPT, 50, should_stop=cut).tokens) == 3
 
 
-def test_the_folder_for_genai_gives_the_same_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", BUILDER_KINDS)
+def test_the_folder_for_genai_gives_the_same_tokens(kind: str, tmp_path: Path) -> None:
     """The whole model in onnxruntime-genai, the parts in it, and the editor's own loop."""
     genai = pytest.importorskip("onnxruntime_genai")
-    fused_decoder(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
+    fused_decoder(tmp_path, kind=kind)
     plan = editor.partition(tmp_path / "model.onnx", THREE)
     graph = plan.graph
     keys = [key for op, key in enumerate(graph.op_keys) if not graph.op_is_constant[op]]

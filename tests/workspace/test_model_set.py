@@ -91,6 +91,16 @@ def test_the_weights_of_all_models_fit_and_the_one_that_runs_often_comes_first(
     assert found.seconds == pytest.approx(best)
 
 
+def test_the_runs_of_all_models_fit_beside_the_weights_of_the_others(tmp_path: Path) -> None:
+    decoder = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
+    paths = [chain(tmp_path / "encoder.onnx", 12), decoder]
+    for memory in range(4_000_000, 10_000_000, 500_000):
+        found = editor.partition_set(paths, table(memory), define={"sequence": 1})
+        fast = found.shared[1]
+        assert fast.needed <= memory
+        assert fast.weights > 0
+
+
 def test_a_set_is_written_read_and_each_plan_runs(tmp_path: Path) -> None:
     paths = [chain(tmp_path / "encoder.onnx", 3), plain_decoder(tmp_path / "decoder.onnx")]
     found = editor.partition_set(paths, table(3 * WEIGHTS), define={"sequence_length": 2})
