@@ -183,7 +183,7 @@
     ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
     ...inTab("Benchmark", { "bench-tune": "Tune: try the best plans for real" }),
     ...inTab("Compare", { "compare-start": "Compare layouts" }),
-    ...inTab("Fallbacks", { "hints-start": "Suggest improvements" }),
+    ...inTab("Fallbacks", { "hints-start": "Suggest improvements", "advise-start": "Try other forms of ops that fall back" }),
     ...["tools", "inspector", "dock"].map(
       /** @returns {Command} */ (name) => ({
         id: `toggle-${name}`,

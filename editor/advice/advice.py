@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,19 +14,21 @@ import numpy as np
 
 from editor.advice.idea import Facts
 from editor.advice.rewriting import fitting, rewritten
-from editor.errors import EditorError, ExecutionError, ModelError
+from editor.errors import EditorError, ExecutionError, JobError, ModelError
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.graph.model_file import check_same
 from editor.kinds import Kind
 from editor.placement.costs import Costs, estimate
 from editor.placement.fallbacks import fallbacks
+from editor.placement.kept import Recipe
 from editor.placement.placement import Placement, solve
 from editor.runtimes.base import Value
 from editor.runtimes.registry import stand_in
 from editor.runtimes.values import to_numpy
-from editor.sandbox.worker import run
+from editor.sandbox.worker import Channel, run
 
 TOLERANCE = 1e-3
 """Of the largest magnitude of an output in float32: what forms of one op may differ by through rounding."""
@@ -71,12 +73,17 @@ class Advice:
         )
 
 
-def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
+def advise(
+    placement: Placement,
+    out_dir: Path | None = None,
+    progress: Callable[[int, int, str], None] = lambda _done, _total, _title: None,
+) -> list[Advice]:
     """Tries every idea for the types of the ops that a device refuses; the most helpful one first.
 
     Args:
         placement: of a model.
         out_dir: a folder for the new models that help; None keeps none of them.
+        progress: called with (ideas that were tried, all, the next one); what it raises ends the work.
 
     Raises:
         ModelError: the model is not ONNX, or its weights are not there.
@@ -100,7 +107,8 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
     reference: dict[str, Any] | EditorError | None = None
     inputs: dict[str, Value] = {}
     with _folder(out_dir) as folder:
-        for name, title in ideas:
+        for number, (name, title) in enumerate(ideas):
+            progress(number, len(ideas), title)
             path = folder / f"{graph.path.stem}_{name}.onnx"
             base = _untried(placement, name, title, len(refused))
             try:
@@ -123,6 +131,19 @@ def advise(placement: Placement, out_dir: Path | None = None) -> list[Advice]:
                 tried = replace(tried, model=None, placement=None)
             found.append(tried)
     return sorted(found, key=lambda one: (not one.helps, one.refused, one.seconds, one.idea))
+
+
+def advise_job(channel: Channel, recipe: Recipe, folder: str) -> list[Advice]:
+    """``advise`` as a job: the models that help are in the folder, without their placements."""
+
+    def progress(done: int, total: int, title: str) -> None:
+        if channel.stopped():
+            raise JobError("cancelled")
+        channel.emit({"kind": "phase", "text": title, "done": done, "total": total})
+
+    graph = check_same(load_model(recipe.model, recipe.define), recipe.sha256)
+    found = advise(recipe.placement(graph), Path(folder), progress)
+    return [replace(one, placement=None) for one in found]
 
 
 @contextmanager

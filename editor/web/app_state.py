@@ -10,8 +10,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from editor import limits
 from editor.devices.discovery import set_available_devices
@@ -47,9 +49,10 @@ from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document
+from editor.workspace.folders import make_private
 from editor.workspace.history import Store
 from editor.workspace.phases import Phases, place_phases
-from editor.workspace.plan import with_costs_of_here
+from editor.workspace.plan import Plan, with_costs_of_here
 from editor.workspace.sizes import (
     AtSizes,
     Load,
@@ -60,12 +63,17 @@ from editor.workspace.sizes import (
 )
 from editor.workspace.solver import Solver, first_decisions
 
+if TYPE_CHECKING:  # it takes seconds to import
+    from editor.advice.advice import Advice
+
 log = logging.getLogger(__name__)
 
 START_SECONDS = 90
 """Longest wait for a worker or process to start, in addition to the time that a model may take."""
 PAGE_SECONDS = 20
 """Longest wait for the page to be shown, before the worker of later jobs starts and takes a processor."""
+_STOP_SECONDS = 0.3
+"""Between looks whether a person ended a job."""
 CALM_SECONDS = 10
 """Wait after that, in which people look and paint; a job that comes earlier starts the worker."""
 _MAX_OPEN = 64
@@ -324,6 +332,61 @@ class AppState:
         """
         lengths = parse_lengths(text, "Lengths")
         return place_phases(document.placement, lengths, self._loader(document), task.should_stop)
+
+    def advise(self, document: Document, task: Task) -> list[Advice]:
+        """Tries other forms of the ops that fall back, in a job; the models that help are kept for ``open_advised``.
+
+        Raises:
+            Cancelled: a person ended it.
+            EditorError: the model is not ONNX, or a runtime failed.
+        """
+        from editor.advice.advice import advise_job  # it takes seconds to import
+
+        def follow(event: Mapping[str, Any]) -> None:
+            with suppress(Cancelled):  # the loop below ends the job
+                task.step(event["done"], event["total"], f"Trying: {event['text']}")
+
+        folder = make_private(self._advised(document.id))
+        recipe = Plan(document.placement).recipe()
+        job = self.jobs.submit(advise_job, recipe, str(folder), on_event=follow)
+        while True:
+            try:
+                return cast("list[Advice]", job.result(_STOP_SECONDS))
+            except TimeoutError:
+                if task.should_stop():
+                    job.cancel(Cancelled())
+
+    def advised_model(self, document_id: str, idea: str) -> Path:
+        """The model that advice made of a document's.
+
+        Raises:
+            EditorError: there is none of this name.
+        """
+        folder = self._advised(document_id)
+        for path in folder.glob("*.onnx") if folder.is_dir() else ():
+            if path.stem.endswith(f"_{idea}"):
+                return path
+        raise EditorError("This model is not there any more: try other forms again.")
+
+    def open_advised(self, document_id: str, idea: str) -> Document:
+        """A document of the model that advice made, with the decisions of its origin; pins of ops that it lacks are left out.
+
+        Raises:
+            EditorError: the model is gone, or the decisions do not fit it.
+        """
+        document = self.document(document_id)
+        graph = self._load(self.advised_model(document_id, idea), document.graph.define)
+        settings = document.placement.settings
+        pins = {key: label for key, label in settings.pins.items() if key in graph.key_index}
+        settings = with_known_costs(
+            replace(settings, pins=pins, forced=settings.forced & pins.keys()),
+            best_source(graph, document.devices),
+        )
+        entries = [dict(d.entry) for d in document.devices]
+        return self._create(graph, entries, settings, document.devices_text)
+
+    def _advised(self, document_id: str) -> Path:
+        return self.uploads.folder / f"{document_id}-advice"
 
     def _loader(self, document: Document) -> Load:
         """Reads a document's model at other sizes, and asks what its devices can run of it."""

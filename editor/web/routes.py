@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.sse import EventSourceResponse
 from pydantic import TypeAdapter
 
@@ -177,6 +177,12 @@ def _add_layouts(router: APIRouter, state: AppState) -> None:
             return panes_data(opened, chosen_layouts(state, opened, names[:_MOST_PANES]))
 
         return _answer(m.Panes, await state.long_work.run(work))
+
+    @router.get("/d/{document}/advice/{idea}", response_class=Response)
+    async def advised(document: str, idea: str) -> Response:
+        """The model in which ops that fell back have another form, as a file; *Try other forms* makes it."""
+        path = await asyncio.to_thread(state.advised_model, document, idea)
+        return FileResponse(path, filename=path.name)
 
     @router.get("/d/{document}/comparison", response_class=Response)
     async def comparison(document: str, names: _Names) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
@@ -12,7 +12,9 @@ from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
+from editor.web.panels.advice_table import advice_view
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
+from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
 from editor.web.view import plan_costs, source_of, step_of
@@ -51,6 +53,36 @@ def register(app: Dash, state: AppState) -> None:
         if not clicks:
             raise PreventUpdate
         return await state.long_work.run(_hints_now, state, document_id)
+
+    @app.callback(
+        Output("advice-result", "children"),
+        Input("advise-start", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("advise-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def try_forms(clicks: Any, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return await state.long_work.run(_advice_now, state, document_id)
+
+    @app.callback(
+        Output("resized", "data", allow_duplicate=True),
+        Output("notice", "children", allow_duplicate=True),
+        Input({"type": "advice-open", "idea": ALL}, "n_clicks"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def open_advised(_clicks: Any, document_id: str) -> Any:
+        if not isinstance(ctx.triggered_id, dict) or not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        try:
+            opened = await state.long_work.run(
+                state.open_advised, document_id, str(ctx.triggered_id["idea"])
+            )
+        except EditorError as error:
+            return no_update, notice(str(error), bad=True)
+        return f"/d/{opened.id}", no_update
 
     @app.callback(
         Output("sizes-result", "children"),
@@ -141,6 +173,17 @@ def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
         return problem("No sizes were compared.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "The sizes were not compared")
+
+
+def _advice_now(state: AppState, document_id: str) -> Any:
+    try:
+        document = state.document(document_id)
+        with state.tasks.begin(document_id, "Trying other forms") as task:
+            return advice_view(document, state.advise(document, task))
+    except Cancelled:
+        return problem("Nothing was tried to its end.", "Cancelled")
+    except EditorError as error:
+        return problem(str(error), "No other forms were tried")
 
 
 def _hints_now(state: AppState, document_id: str) -> Any:

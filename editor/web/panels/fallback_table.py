@@ -32,10 +32,22 @@ def fallbacks_panel(document: Document) -> html.Div:
                         "Finds moves that reduce latency and fit into memory.",
                         className="hint",
                     ),
+                    *(
+                        [
+                            controls.Button("Try other forms", id="advise-start"),
+                            html.Span(
+                                "Rewrites ops that fall back, and compares the outputs.",
+                                className="hint",
+                            ),
+                        ]
+                        if document.graph.is_onnx
+                        else []
+                    ),
                 ],
                 className="bench-controls",
             ),
             html.Div(id="hints-result"),
+            html.Div(id="advice-result"),
         ],
         className="bench",
     )

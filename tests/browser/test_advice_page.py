@@ -1,0 +1,51 @@
+"""Other forms of ops that fall back are tried in the page, opened as documents of their own, and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.parser
+from pages import Server, ready
+from playwright.sync_api import Page, expect
+
+import editor
+from editor.devices.table import load_devices
+from editor.placement.placement import Settings
+from editor.workspace.history import Store
+from editor.workspace.solver import first_decisions
+
+
+def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["": 17]>
+    net (float[1,3,8,8] x) => (float[1,3,8,8] y) { a = Abs(x) h = HardSwish(a) y = Neg(h) }"""
+    path = tmp_path / "swish.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    table = [
+        {"name": "npu", "backendName": "CPU", "nonSupportedNodes": "HardSwish"},
+        {"name": "cpu", "backendName": "CPU"},
+    ]
+    entries = [dict(d.entry) for d in load_devices(table)]
+    graph = editor.load_model(path)
+    settings = Settings(pins={"a": "cpu"})
+    record = Store(str(server.workspace)).create(
+        path.name, str(path), graph.sha256, graph.define, first_decisions(settings, entries)
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    page.click("role=tab[name=Fallbacks]")
+    page.click("#advise-start")
+    table_ = page.locator("#advice-table")
+    expect(table_).to_be_visible(timeout=60_000)
+    expect(table_.get_by_text("1 op no longer falls back")).to_be_visible()
+    expect(table_.get_by_text("1 → 0")).to_be_visible()
+    with page.expect_download() as download:
+        table_.get_by_role("link", name="Save model").click()
+    assert "HardSwish" not in {n.op_type for n in onnx.load(download.value.path()).graph.node}
+    table_.get_by_role("button", name="Try").click()
+    page.wait_for_url(lambda url: record.id not in url, timeout=30_000)
+    ready(page)
+    expect(page.locator(".model-name")).to_contain_text("swish_")
+    page.click("role=tab[name=Fallbacks]")
+    expect(page.locator("#fallbacks").get_by_text("No automatic fallbacks")).to_be_visible()
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "1")
