@@ -23,10 +23,7 @@ def advice_view(document: Document, found: Sequence[Advice]) -> list[Any]:
         return [
             html.P("No other form is known of the ops that fall back.", className="hint wide"),
         ]
-    head = [
-        html.Th(text)
-        for text in ("Other form", "Result", "Fall back", "Subgraphs", "Latency")
-    ]
+    head = [html.Th(text) for text in ("Other form", "Result", "Fall back", "Subgraphs", "Latency")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     helping = sum(one.helps for one in found)
     said = (
