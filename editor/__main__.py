@@ -150,7 +150,7 @@ def _add(commands: Any, name: str, function: str, text: str) -> argparse.Argumen
 
 def _add_plan_commands(commands: Any) -> None:
     devices = _add(commands, "devices", "plan_commands.devices", "what this machine really has")
-    devices.add_argument("--json", action="store_true", help="machine-readable")
+    _add_json(devices)
     devices.add_argument(
         "--links", action="store_true", help="measure the links between the machines, for costs"
     )
@@ -167,11 +167,18 @@ def _add_plan_commands(commands: Any) -> None:
     )
     partition.add_argument(
         "--devices",
-        default="HETERO",
         metavar="SPEC",
         help="a device table (YAML) or HETERO:A,B; default: the devices of this machine",
     )
-    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    partition.add_argument(
+        "--policy", choices=sorted(POLICIES), help="the automatic mode; default: priority"
+    )
+    partition.add_argument(
+        "--like",
+        metavar="PLAN",
+        type=Path,
+        help="take devices, policy, rules, pins and sizes of this plan, whose model may have changed; other options win",
+    )
     for name, option in OPTIONS.items():
         users = [policy for policy, entry in POLICIES.items() if name in entry.options]
         whose = "" if len(users) == len(POLICIES) else f"for {' and '.join(users)}: "
@@ -212,7 +219,12 @@ def _add_plan_commands(commands: Any) -> None:
         help="times of "
         "a device from another machine, as `import` takes them; then --costs measured is the default",
     )
-    partition.add_argument("--subgraphs", default="minimal", choices=sorted(SUBGRAPH_RULES))
+    partition.add_argument(
+        "--subgraphs",
+        choices=sorted(SUBGRAPH_RULES),
+        help="how ops of a device form subgraphs; default: minimal, as few as possible",
+    )
+    _add_json(partition)
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
 
     models = _add(
@@ -237,7 +249,7 @@ def _add_plan_commands(commands: Any) -> None:
     models.add_argument(
         "--to", default="", choices=sorted(FORMATS), help="export each plan in this format, too"
     )
-    models.add_argument("--json", action="store_true", help="machine-readable")
+    _add_json(models)
     models.add_argument("--out", metavar="DIR", type=Path, help="for set.json and the plans")
 
     sizes = _add(
@@ -255,13 +267,14 @@ def _add_plan_commands(commands: Any) -> None:
             'e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"'
         ),
     )
-    sizes.add_argument("--json", type=Path, metavar="F")
+    _add_json_file(sizes)
 
     run = _add(commands, "run", "plan_commands.run", "run a plan once")
     run.add_argument("plan", type=Path)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
-    run.add_argument("--outputs", type=Path, metavar="F.npz")
+    run.add_argument("--outputs", type=Path, metavar="F.npz", help="where to write the outputs")
     _add_strict(run)
+    _add_json(run)
 
 
 def _add_measure_commands(commands: Any) -> None:
@@ -273,7 +286,7 @@ def _add_measure_commands(commands: Any) -> None:
     )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
-    bench.add_argument("--json", type=Path, metavar="F")
+    _add_json_file(bench)
     _add_strict(bench)
     bench.add_argument(
         "--memory",
@@ -305,6 +318,7 @@ def _add_measure_commands(commands: Any) -> None:
         "measure what each op takes on each real device of a plan",
     )
     profile.add_argument("plan", type=Path)
+    _add_json(profile)
     _add_measure_options(profile, seconds=2.0, modes=False)
 
     tune = _add(
@@ -317,7 +331,25 @@ def _add_measure_commands(commands: Any) -> None:
     tune.add_argument(
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
+    _add_json(tune)
     _add_measure_options(tune, seconds=4.0, modes=True)
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", action="store_true", help="print the result as one JSON document"
+    )
+
+
+def _add_json_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json",
+        nargs="?",
+        const=Path("-"),
+        type=Path,
+        metavar="F",
+        help="write the result as JSON into a file; without one, print it in place of the text",
+    )
 
 
 def _add_strict(command: argparse.ArgumentParser) -> None:
@@ -353,11 +385,13 @@ def _add_adapter_commands(commands: Any) -> None:
     adapter.add_argument(
         "--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all"
     )
+    _add_json(adapter)
 
 
 def _add_report_commands(commands: Any) -> None:
     export = _add(commands, "export", "plan_commands.export", "write a plan for another tool")
     export.add_argument("plan", type=Path)
+    _add_json(export)
     export.add_argument(
         "--to",
         required=True,
@@ -389,6 +423,7 @@ def _add_report_commands(commands: Any) -> None:
         "as the profile of a device",
     )
     bring.add_argument("plan", type=Path)
+    _add_json(bring)
     bring.add_argument(
         "file",
         type=Path,
@@ -423,6 +458,7 @@ def _add_report_commands(commands: Any) -> None:
         "write a folder that measures a device's ops on another machine",
     )
     kit.add_argument("plan", type=Path)
+    _add_json(kit)
     kit.add_argument("--out", required=True, metavar="DIR", type=Path)
     kit.add_argument(
         "--device", default="", metavar="NAME", help="default: the only planned device"
@@ -434,6 +470,7 @@ def _add_report_commands(commands: Any) -> None:
     why = _add(commands, "why", "plan_commands.why", "explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
+    _add_json(why)
 
 
 def _times(text: str) -> tuple[str, float]:
@@ -465,7 +502,7 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument(
         "--within-memory", action="store_true", help="no device may need more memory than it has"
     )
-    check.add_argument("--json", action="store_true", help="machine-readable")
+    _add_json(check)
 
     watch = _add(
         commands,
@@ -539,7 +576,7 @@ def _add_audit_commands(commands: Any) -> None:
         metavar="PLAN",
         help="write the actual placement as a plan, each op pinned where it is",
     )
-    audit.add_argument("--json", action="store_true", help="machine-readable")
+    _add_json(audit)
 
 
 def _add_advise_command(commands: Any) -> None:
@@ -568,7 +605,7 @@ def _add_advise_command(commands: Any) -> None:
         metavar="NAME",
         help="of --repro: the device that refuses the op; default: the first of the plan that does",
     )
-    advise.add_argument("--json", action="store_true", help="machine-readable")
+    _add_json(advise)
 
 
 def _add_define(command: argparse.ArgumentParser) -> None:
@@ -601,6 +638,7 @@ def _add_workspace_command(commands: Any) -> None:
     workspace.add_argument(
         "--workspace", metavar="W", help="a folder or a database URL; default: the user's"
     )
+    _add_json(workspace)
     workspace.set_defaults(command="plan_commands.workspace")
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
 import pytest
 import yaml
-from conftest import EXAMPLES, run, write_dag
+from conftest import EXAMPLES, ROOT, run, write_dag
 
 import editor
 from editor.graph.graph import Graph
@@ -47,7 +51,7 @@ def test_check_import_and_watch_on_the_command_line(
     failed = run(
         "check", str(tmp_path / "bad.json"), "--against", str(tmp_path / "good.json"), "--json"
     )
-    assert failed.returncode == 1 and json.loads(failed.stdout)["worse"] == [
+    assert failed.returncode == 3 and json.loads(failed.stdout)["worse"] == [
         "subgraphs",
         "bytes_moved",
     ]
@@ -75,9 +79,9 @@ def test_check_import_and_watch_on_the_command_line(
         "1us",
         "--json",
     )
-    assert late.returncode == 1 and json.loads(late.stdout)["worse"] == ["latency"]
+    assert late.returncode == 3 and json.loads(late.stdout)["worse"] == ["latency"]
     assert json.loads(late.stdout)["kind"] == "estimate"
-    for limit, status in (("100s", 0), ("1e2", 0), ("0.001ms", 1), (".001 ms", 1)):
+    for limit, status in (("100s", 0), ("1e2", 0), ("0.001ms", 3), (".001 ms", 3)):
         told = run("check", str(tmp_path / "bad.json"), "--max-latency", limit)
         assert told.returncode == status and ("TOO LONG" in told.stdout) == bool(status)
         assert "(estimate from shapes, limit" in told.stdout
@@ -90,7 +94,7 @@ def test_check_import_and_watch_on_the_command_line(
         and "it has 1 MB (--within-memory" in told.stdout
     )
     told = run("check", str(tmp_path / "small.json"), "--within-memory")
-    assert told.returncode == 1 and "it has 1 MB: TOO MUCH" in told.stdout and not told.stderr
+    assert told.returncode == 3 and "it has 1 MB: TOO MUCH" in told.stdout and not told.stderr
     assert run("check", str(tmp_path / "good.json"), "--within-memory").returncode == 0
     editor.partition(mobilenet, [{**TWINS[0], "memory": "1GB"}]).save(tmp_path / "roomy.json")
     told = run("check", str(tmp_path / "roomy.json"), "--within-memory")
@@ -136,14 +140,14 @@ def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(
         for s in job["jobs"]["check"]["steps"]
         if s.get("run", "").startswith("hetero-editor ")
     ]
-    assert [s[0] for s in steps] == ["partition", "check", "export"]
+    assert [s[0] for s in steps] == ["partition", "export", "check"]
     (tmp_path / "model.onnx").write_bytes(mobilenet.path.read_bytes())
     slow, fast = (
         [{"name": "A", "backendName": "CPU", **more}, {"name": "B", "backendName": "CPU"}]
         for more in ({"nonSupportedNodes": "Clip"}, {})
     )
     for table, again, statuses in (
-        (fast, slow, [0, 1, 0]),
+        (fast, slow, [0, 0, 3]),
         (slow, fast, [0, 0, 0]),
         (fast, fast, [0, 0, 0]),
     ):
@@ -168,8 +172,101 @@ def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(
             }
         )
     )
-    done = run(*steps[1], cwd=tmp_path)
+    done = run(*steps[2], cwd=tmp_path)
     assert done.returncode == 1 and "does not say its totals" in done.stderr
+
+
+@pytest.mark.parametrize(("limits", "status"), [("", 0), ("--max-subgraphs 1", 3)])
+def test_the_steps_of_the_action_run(
+    limits: str, status: int, mobilenet: Graph, tmp_path: Path
+) -> None:
+    """Those that call the editor, in a shell as GitHub runs them."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    shutil.copy(mobilenet.path, tmp_path / "model.onnx")
+    plan = editor.partition(
+        load_model(tmp_path / "model.onnx"), TWINS, pins={"logits": "B"}, policy="priority"
+    )
+    plan.save(tmp_path / "plan.json")
+    command = tmp_path / "bin" / "hetero-editor"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m editor "$@"\n')
+    command.chmod(0o755)
+    inputs = {"model": "model.onnx", "plan": "plan.json", "devices": "", "limits": limits}
+    statuses = []
+    for step in action["runs"]["steps"]:
+        if "hetero-editor " not in step.get("run", ""):
+            continue
+        env = {
+            name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: inputs[m[1]], value)
+            for name, value in step.get("env", {}).items()
+        }
+        done = subprocess.run(
+            ["bash", "-e", "-c", step["run"]],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                **env,
+                "PATH": f"{command.parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        statuses.append(done.returncode)
+    assert statuses == [0, 0, status]
+    assert "subgraphs" in (tmp_path / "summary.md").read_text()
+    assert editor.load_plan(tmp_path / "hetero-new" / "plan.json").pins == {"logits": "B"}
+
+
+def test_the_hook_runs_the_check(mobilenet: Graph, tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    name, *arguments = hook["entry"].split()
+    assert name == "hetero-editor"
+    editor.partition(mobilenet, TWINS).save(tmp_path / "plan.json")
+    for most, status in (("4", 0), ("0", 3)):
+        done = run(*arguments, "plan.json", "--max-subgraphs", most, cwd=tmp_path)
+        assert done.returncode == status
+
+
+def test_like_keeps_the_decisions_of_a_plan(mobilenet: Graph, tmp_path: Path) -> None:
+    shutil.copy(mobilenet.path, tmp_path / "model.onnx")
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    plan = editor.partition(
+        load_model(tmp_path / "model.onnx"),
+        table,
+        "optimal",
+        pins={"logits": "B"},
+        rules=[{"type": "Clip", "to": "B"}],
+        policy_options={"objective": "throughput"},
+    )
+    plan.save(tmp_path / "plan.json")
+    changed = onnx.load(tmp_path / "model.onnx")
+    changed.doc_string += "changed"
+    (last,) = [node for node in changed.graph.node if "logits" in node.output]
+    last.output[0] = changed.graph.output[0].name = "scores"
+    onnx.save(changed, tmp_path / "model.onnx")
+    words = ("partition", "model.onnx", "--like", "plan.json", "--out", "new")
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no op 'logits' any more; its pin is left out" in done.stderr
+    again = editor.load_plan(tmp_path / "new" / "plan.json")
+    assert (again.settings.policy, again.settings.policy_options) == (
+        "optimal",
+        {"objective": "throughput"},
+    )
+    assert again.settings.rules == plan.settings.rules
+    assert [d.name for d in again.devices] == ["A", "B"]
+    assert again.pins == {}
+    done = run(*words, "--policy", "priority", "--pin", "scores=B", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = editor.load_plan(tmp_path / "new" / "plan.json")
+    assert (again.settings.policy, again.pins) == ("priority", {"scores": "B"})
+    assert not again.settings.policy_options
+    done = run(*words, "--pin", "logits=B", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "logits" in done.stderr
 
 
 @pytest.mark.parametrize("affinities", [None, 5, [], "x", True])

@@ -73,6 +73,49 @@ def test_partition_why_run_bench_export(tmp_path: Path) -> None:
     assert (tmp_path / "again" / "hetero_affinity_mobilenetv2.dot").read_bytes() == before
 
 
+def test_every_command_that_prints_a_result_prints_it_as_json(tmp_path: Path) -> None:
+    out, plan = tmp_path / "out", tmp_path / "out" / "plan.json"
+    model, table = MODELS / "mobilenetv2.onnx", TABLES / "runtimes.yaml"
+    csv = tmp_path / "affinities" / "mobilenetv2.csv"
+    commands: dict[str, tuple[object, ...]] = {
+        "partition": ("partition", model, "--devices", table, "--out", out),
+        "devices": ("devices",),
+        "why": ("why", plan, "mean"),
+        "run": ("run", plan),
+        "export": ("export", plan, "--to", "csv", "--out", csv.parent),
+        "import": ("import", plan, csv, "--out", tmp_path / "imported.json"),
+        "bench": ("bench", plan, "--seconds", 0.2),
+        "profile": ("profile", plan, "--seconds", 0.2),
+        "open": (
+            *("partition", MODELS / "whisper-tiny-decoder.onnx", "--devices", "HETERO:CPU"),
+            *("--out", tmp_path / "open"),
+        ),
+        "sizes": ("sizes", tmp_path / "open" / "plan.json", "sequence=1,2"),
+        "check": ("check", plan),
+        "set": ("set", model, "--devices", "HETERO:CPU"),
+        "audit": ("audit", model, "--providers", "CPU"),
+        "advise": ("advise", plan),
+        "workspace": ("workspace", "list", "--workspace", tmp_path / "workspace"),
+    }
+    answers = {}
+    for name, words in commands.items():
+        if name == "import":
+            (found,) = csv.parent.glob("*.csv")
+            words = tuple(found if word is csv else word for word in words)
+        answers[name] = json.loads(run(*words, "--json").stdout)
+    assert answers["partition"]["subgraphs"] == 4
+    assert answers["partition"]["written"][0] == str(plan)
+    assert {each["wanted"] for each in answers["partition"]["fallbacks"]} == {"OpenVINO"}
+    assert answers["why"]["key"] == "mean"
+    assert {v["device"] for v in answers["why"]["verdicts"]} >= {"OpenVINO", "ONNX Runtime"}
+    assert answers["run"]["outputs"][0]["shape"] == [1, 1000]
+    assert answers["import"]["pinned"] == 100
+    assert answers["bench"][0]["plan"] == str(plan)
+    assert answers["profile"]["OpenVINO"]["total"] > 0
+    assert [row["define"]["sequence"] for row in answers["sizes"]] == [1, 2]
+    assert answers["workspace"] == {"documents": [], "uploads": []}
+
+
 def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
     for name, spec in (("a", "HETERO:CPU"), ("b", "HETERO:openvino")):
         run("partition", MODELS / "mobilenetv2.onnx", "--devices", spec, "--out", tmp_path / name)

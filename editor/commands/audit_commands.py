@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import editor
+from editor.commands.answers import NOT_MET
 from editor.errors import EditorError
 from editor.kinds import too_close
 from editor.text import human_seconds, pluralize
@@ -19,9 +20,6 @@ from editor.workspace.plan import Plan
 
 if TYPE_CHECKING:  # it takes seconds to import, and `audit` does not need it
     from editor.advice.advice import Advice
-
-NOT_MET = 3
-"""Exit status where a requirement is not met."""
 
 
 def audit(options: argparse.Namespace) -> int:

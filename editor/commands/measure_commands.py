@@ -11,13 +11,13 @@ from typing import Any
 from tqdm import tqdm
 
 import editor
+from editor.commands.answers import answer, answer_or_write
 from editor.errors import ExecutionError
 from editor.execution.adapter_kit import check_runtime
 from editor.execution.jobs import job_service, tasks
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.execution.measure.prediction import check_correctable, correct_profiles
 from editor.execution.measure.tokens import TokenBenchmark
-from editor.files import json_text, write_atomic
 from editor.graph.states import parse_lengths, parse_states
 from editor.limits import size_in_bytes
 from editor.placement.choices import PRESENT
@@ -68,14 +68,13 @@ def bench(options: argparse.Namespace) -> int:
             )
     finally:
         service.close()
+    lines = []
     for result in results:
-        if len(results) > 1:
-            print(f"== {result.plan}")
-        print(result.text())
+        lines += [f"== {result.plan}"] if len(results) > 1 else []
+        lines.append(result.text())
     for group in by_model.values():
-        _summary([result for result in results if result.plan in group])
-    if options.json:
-        write_atomic(options.json, json_text([r.to_dict() for r in results]))
+        lines += _summary([result for result in results if result.plan in group])
+    answer_or_write(options, [r.to_dict() for r in results], "\n".join(lines))
     if options.calibrate:
         _calibrate(plans, results)
     return 0
@@ -99,10 +98,9 @@ def _generate(options: argparse.Namespace, plans: Mapping[str, Plan]) -> int:
             options.requests or 1,
             inputs,
         )
-        print(result.text())
         results.append(result)
-    if options.json:
-        write_atomic(options.json, json_text([result.to_dict() for result in results]))
+    text = "\n".join(result.text() for result in results)
+    answer_or_write(options, [result.to_dict() for result in results], text)
     return 0
 
 
@@ -113,20 +111,21 @@ def _requests(options: argparse.Namespace) -> int:
     return _IN_FLIGHT if options.requests is None else int(options.requests)
 
 
-def _summary(results: Sequence[BenchmarkResult]) -> None:
+def _summary(results: Sequence[BenchmarkResult]) -> list[str]:
     """One line for each of several plans of a model, the best first, held against the first plan that was given."""
     if len(results) < 2:
-        return
+        return []
     first, many = results[0], results[0].mode == "throughput"
-    print("== side by side")
+    lines = ["== side by side"]
     width = max(len(result.plan) for result in results)
     for result in sorted(results, key=lambda r: -r.throughput if many else r.total.median):
         figure = result.rate if many else human_seconds(result.total.median)
         words = "" if result is first else compared(result, first, first.mode)
-        print(
+        lines.append(
             f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
             f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}"
         )
+    return lines
 
 
 def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) -> None:
@@ -144,20 +143,33 @@ def profile(options: argparse.Namespace) -> int:
     """Measures the time of each op on each real device."""
     plan = editor.load_plan(options.plan)
     outcomes = _run_job(options, tasks.profile, plan.recipe(), options.seconds, options.threads)
+    lines = []
     for name, outcome in outcomes.items():
         if isinstance(outcome, str):
-            print(f"{name}: not profiled: {outcome}")
+            lines.append(f"{name}: not profiled: {outcome}")
             continue
-        print(
+        lines.append(
             f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {pluralize(len(outcome.kernels), 'kernel')} for "
             f"{pluralize(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
             f"{outcome.check}"
         )
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
         for key, seconds in slowest:
-            print(
+            lines.append(
                 f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}"
             )
+    document = {
+        name: {"problem": outcome}
+        if isinstance(outcome, str)
+        else {
+            "device": outcome.device,
+            "total": outcome.total,
+            "seconds": dict(outcome.seconds),
+            "kind": "measured",
+        }
+        for name, outcome in outcomes.items()
+    }
+    answer(options, document, "\n".join(lines))
     return 0
 
 
@@ -173,13 +185,14 @@ def tune(options: argparse.Namespace) -> int:
         _requests(options),
         options.threads,
     )
+    lines = []
     for result in tuned.results:
         predicted = f", {result.predicted_basis} {result.prediction}" if result.prediction else ""
         evidence, median = tuned.evidence(result), f"median {human_seconds(result.total.median)}"
         first, second = (
             (result.rate, median) if tuned.mode == "throughput" else (median, result.rate)
         )
-        print(
+        lines.append(
             f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
             f"{f'; {evidence}' if evidence else ''}"
         )
@@ -187,18 +200,26 @@ def tune(options: argparse.Namespace) -> int:
         if baseline.time is not None:
             figures = [f"median {human_seconds(baseline.time.median)}", baseline.rate]
             evidence = tuned.evidence(baseline)
-            print(
+            lines.append(
                 f"unsplit on {baseline.device}: {', '.join(figures if tuned.mode == 'latency' else figures[::-1])}"
                 f"{f'; {evidence}' if evidence else ''}"
             )
     for sign in tuned.results[0].disturbances:
-        print(f"noisy: {sign}")
+        lines.append(f"noisy: {sign}")
     best = (
         plan
         if tuned.best == PRESENT
         else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
     )
-    print(f"{tuned.proposal} Wrote {best.save(options.out)} ({tuned.best})")
+    written = best.save(options.out)
+    lines.append(f"{tuned.proposal} Wrote {written} ({tuned.best})")
+    document = {
+        "best": tuned.best,
+        "proposal": tuned.proposal,
+        "written": written,
+        "results": [result.to_dict() for result in tuned.results],
+    }
+    answer(options, document, "\n".join(lines))
     return 0
 
 
@@ -245,14 +266,17 @@ def adapter_test(options: argparse.Namespace) -> int:
         if sys.stderr.isatty():
             print(f"{text} ...", file=sys.stderr)
 
-    failed = 0
+    found = []
     for finding in check_runtime(options.name, options.cases, report):
-        failed += not finding.ok
-        print(
-            f"{'ok    ' if finding.ok else 'FAILED'}  {finding.device}  {finding.check}: {finding.text}",
-            flush=True,
-        )
-    print(f"{failed} checks failed" if failed else "every check passed")
+        found.append(finding)
+        if not options.json:
+            print(
+                f"{'ok    ' if finding.ok else 'FAILED'}  {finding.device}  {finding.check}: {finding.text}",
+                flush=True,
+            )
+    failed = sum(not finding.ok for finding in found)
+    said = f"{failed} checks failed" if failed else "every check passed"
+    answer(options, {"failed": failed, "findings": found}, said)
     return 1 if failed else 0
 
 

@@ -11,26 +11,28 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import editor
+from editor.commands.answers import answer, answer_or_write, tell_written
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
 from editor.execution.machines.remote_profile import measure_wires
 from editor.exports.dot import render
 from editor.exports.formats import check
-from editor.files import json_text, write_atomic
+from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.graph.states import parse_lengths, sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
-from editor.placement.placement import solve
+from editor.placement.placement import Settings, solve
 from editor.placement.remarks import remarks
 from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.state_memory import state_memory
@@ -38,6 +40,7 @@ from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
 from editor.text import human_bytes, human_seconds, pluralize, shortened
+from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
 from editor.workspace.history import Record, Store
 from editor.workspace.plan import Plan
@@ -48,12 +51,57 @@ _REASON = 140
 """Letters of a reason."""
 
 
+def print_notes(plan: Plan) -> None:
+    """Prints what a person should know of the model and of the devices' runtimes, to standard error."""
+    for note in (*plan.graph.notes, *remarks(plan.placement)):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def summary(plan: Plan) -> dict[str, Any]:
+    """What ``print_summary`` says, for JSON."""
+    graph, placement, division = plan.graph, plan.placement, plan.placement.division
+    costs, basis = costs_of_plan(placement)
+    found = fallbacks(placement, costs) if len(plan.devices) > 1 else []
+    return {
+        "model": graph.path,
+        "format": graph.source,
+        "define": graph.define,
+        "policy": plan.settings.policy,
+        "devices": [
+            {
+                "name": device.name,
+                "description": device.description,
+                "planned": device.planned,
+                "ops": placement.op_counts[device.name],
+                "memory": plan.run_memory.peaks[device.name],
+                "limit": device.memory,
+            }
+            for device in plan.devices
+        ],
+        "subgraphs": len(plan.subgraphs),
+        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "bytes_moved": division.bytes_moved,
+        "unknown_transfers": division.unknown_transfers,
+        "latency": placement.price(costs).total,
+        "kind": basis.kind,
+        "fallbacks": [
+            {
+                "wanted": each.wanted,
+                "reason": each.reason,
+                "types": each.op_types,
+                "ops": [graph.op_keys[op] for op in each.ops],
+                "devices": each.devices,
+                "seconds": each.seconds,
+            }
+            for each in found
+        ],
+        "state": state_memory(placement),
+    }
+
+
 def print_summary(plan: Plan) -> None:
     """Prints where ops are, what that costs, what fell back and why, and what does not fit; notes go to stderr."""
-    for note in plan.graph.notes:
-        print(f"note: {note}", file=sys.stderr)
-    for remark in remarks(plan.placement):
-        print(f"note: {remark}", file=sys.stderr)
+    print_notes(plan)
     for device in plan.devices:
         print(
             f"{device.name}: {pluralize(plan.placement.op_counts[device.name], 'op')} ({device.description})"
@@ -153,26 +201,30 @@ def import_file(options: argparse.Namespace) -> int:
         )
     plan, report = plan.import_affinities(options.file)
     by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
-    print(
-        f"{options.file}: {report.kind}; {pluralize(report.pinned, 'op')} pinned ({by or 'none matched'})"
+    answer(
+        options,
+        report,
+        f"{options.file}: {report.kind}; {pluralize(report.pinned, 'op')} pinned ({by or 'none matched'})",
     )
     for problem in report.problems:
         print(f"not used: {problem}", file=sys.stderr)
-    print(f"wrote {plan.save(options.out)}")
+    tell_written(options, [plan.save(options.out)])
     return 0
 
 
 def _import_profile(plan: Plan, options: argparse.Namespace) -> int:
     plan, report = plan.import_profile(options.file, options.device, options.machine)
-    print_profile_report(plan, report)
+    if options.json:
+        answer(options, {"device": report.device, "text": report.text}, "")
+    print_profile_report(plan, report, sys.stderr if options.json else sys.stdout)
     if options.out is not None:
-        print(f"wrote {plan.save(options.out)}")
+        tell_written(options, [plan.save(options.out)])
     return 0
 
 
-def print_profile_report(plan: Plan, report: ProfileReport) -> None:
+def print_profile_report(plan: Plan, report: ProfileReport, to: TextIO) -> None:
     """Prints what an imported profile covers, and which devices still lack one."""
-    print(f"{report.device}: {report.text}")
+    print(f"{report.device}: {report.text}", file=to)
     for problem in report.problems(_SHOWN):
         print(f"note: {problem}", file=sys.stderr)
     missing = [
@@ -191,11 +243,13 @@ def kit(options: argparse.Namespace) -> int:
     paths = editor.load_plan(options.plan).write_kit(options.out, options.device, options.runtime)
     models = [path for path in paths if path.name.startswith("group_")]
     size = sum(path.stat().st_size for path in paths)
-    print(
-        f"wrote {options.out}: {pluralize(len(models), 'group')} of ops to measure, {human_bytes(size)}"
+    answer(
+        options,
+        {"written": paths, "groups": len(models), "bytes": size},
+        f"wrote {options.out}: {pluralize(len(models), 'group')} of ops to measure, {human_bytes(size)}\n"
+        "There, with numpy and onnxruntime or openvino: python run.py\n"
+        "Back here: python -m editor import PLAN profile.json",
     )
-    print("There, with numpy and onnxruntime or openvino: python run.py")
-    print("Back here: python -m editor import PLAN profile.json")
     return 0
 
 
@@ -203,20 +257,23 @@ def export(options: argparse.Namespace) -> int:
     """Writes a plan for another tool."""
     plan = editor.load_plan(options.plan)
     check(options.to, dict(options.option))
+    written = []
     for path in plan.export(options.to, options.out, **dict(options.option)):
-        print(f"wrote {path}")
+        written.append(path)
         if path.suffix == ".dot":
             for form in filter(None, options.render.split(",")):
                 try:
-                    print(f"wrote {render(path, form.strip())}")
+                    written.append(render(path, form.strip()))
                 except ExportError as error:
                     print(f"note: {error}", file=sys.stderr)
+    answer(options, {"written": written}, "\n".join(f"wrote {path}" for path in written))
     return 0
 
 
 def why(options: argparse.Namespace) -> int:
     """Explains why an op is where it is."""
-    print(editor.load_plan(options.plan).why(options.key))
+    found = editor.load_plan(options.plan).why(options.key)
+    answer(options, found, str(found))
     return 0
 
 
@@ -279,48 +336,75 @@ def load_with_sizes(path: Path, define: Mapping[str, int], context: int | None =
 
 def partition(options: argparse.Namespace) -> int:
     """Partitions a model; writes the plan, the DOT files and the log."""
-    _check_options(options)
-    editor.load_devices(options.devices)  # its libraries of custom ops say what these return
-    graph = load_with_sizes(options.model, dict(options.define), options.context)
-    rules = load_rules(options.rules) if options.rules else ()
+    define, devices, settings = _wanted(options)
+    _check_options(options, settings.policy)
+    editor.load_devices(devices)  # its libraries of custom ops say what these return
+    graph = load_with_sizes(options.model, define, options.context)
+    settings = _fitting(settings, graph, dict(options.pin))
     capabilities = None
     if options.profile:
-        plan = editor.partition(graph, options.devices)
+        plan = editor.partition(graph, devices)
         for device, file in options.profile:
-            print_profile_report(plan, plan.import_profile(file, device)[1])
-        capabilities, options.costs = (
-            plan.placement.constraints.capabilities,
-            options.costs or "measured",
+            report = plan.import_profile(file, device)[1]
+            print_profile_report(plan, report, sys.stderr if options.json else sys.stdout)
+        capabilities = plan.placement.constraints.capabilities
+        settings = replace(
+            settings,
+            policy_options={"costs": "measured", **settings.policy_options},
         )
-    plan = editor.partition(
-        graph,
-        options.devices,
-        policy=options.policy,
-        pins=dict(options.pin),
-        rules=rules,
-        subgraphs=options.subgraphs,
-        capabilities=capabilities,
-        policy_options={k: getattr(options, k) for k in OPTIONS if getattr(options, k) is not None},
-    )
+    table = editor.load_devices(devices)
+    plan = Plan(solve(graph, table, settings, capabilities))
+    phases = None
     if options.phases:
         lengths = parse_lengths(options.phases, "--phases")
         plan, phases = plan.phases(lengths.prompt, lengths.new)
-        print(phases.text())
     paths = [
         plan.save(options.out / "plan.json"),
         *plan.export("dot", options.out, dag="no"),
         *plan.export("log", options.out, sidecar="no"),
     ]
+    paths += _pictures(path for path in paths if path.suffix == ".dot")
+    if options.json:
+        print_notes(plan)
+        document = summary(plan) | ({"phases": phases.to_dict()} if phases else {})
+        answer(options, document | {"written": paths}, "")
+        return 0
+    if phases is not None:
+        print(phases.text())
     print_summary(plan)
     for kept in state_memory(plan.placement):
         print(f"  {kept.text()}")
-    print(
-        "\n".join(
-            f"wrote {path}"
-            for path in (*paths, *_pictures(path for path in paths if path.suffix == ".dot"))
-        )
-    )
+    tell_written(options, paths)
     return 0
+
+
+def _wanted(options: argparse.Namespace) -> tuple[dict[str, int], Any, Settings]:
+    """Sizes, devices and settings: those of the command line, and behind them those of the plan ``--like``."""
+    define: dict[str, int] = {}
+    devices: Any = "HETERO"
+    kept = Settings()
+    if options.like is not None:
+        define, devices, kept = plan_file.decisions(plan_file.read(options.like), options.like)
+    given = {k: getattr(options, k) for k in OPTIONS if getattr(options, k) is not None}
+    same_policy = options.policy in (None, kept.policy)
+    settings = replace(
+        kept,
+        policy=options.policy or kept.policy,
+        policy_options={**(kept.policy_options if same_policy else {}), **given},
+        pins={**kept.pins, **dict(options.pin)},
+        subgraphs=options.subgraphs or kept.subgraphs,
+        rules=load_rules(options.rules) if options.rules else kept.rules,
+    )
+    return {**define, **dict(options.define)}, options.devices or devices, settings
+
+
+def _fitting(settings: Settings, graph: Graph, asked: Mapping[str, str]) -> Settings:
+    """Settings without pins of ops that the model no longer has; those that were asked for stay, and are an error then."""
+    gone = [key for key in settings.pins if key not in graph.key_index and key not in asked]
+    for key in gone:
+        print(f"note: the model has no op {key!r} any more; its pin is left out", file=sys.stderr)
+    pins = {key: label for key, label in settings.pins.items() if key not in gone}
+    return replace(settings, pins=pins, forced=settings.forced & pins.keys())
 
 
 def set_models(options: argparse.Namespace) -> int:
@@ -336,29 +420,24 @@ def set_models(options: argparse.Namespace) -> int:
         dict(options.define),
         rules=load_rules(options.rules) if options.rules else (),
     )
-    print(json_text(found.to_dict()) if options.json else found.text())
+    answer(options, found.to_dict(), found.text())
     if options.out is None:
         return 0
     paths = found.save(options.out)
     for each in found.members if options.to else ():
         paths += each.plan.export(options.to, options.out / each.name)
-    for path in paths:
-        print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)
+    tell_written(options, paths)
     return 0
 
 
-def _check_options(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace, policy: str) -> None:
     """Raises ``EditorError`` for an option that the policy does not look at: it would be ignored without a word."""
     for name in OPTIONS:
         for_figures = name == "costs" and options.profile
-        if (
-            getattr(options, name) is None
-            or for_figures
-            or name in POLICIES[options.policy].options
-        ):
+        if getattr(options, name) is None or for_figures or name in POLICIES[policy].options:
             continue
         users = " or ".join(policy for policy, entry in POLICIES.items() if name in entry.options)
-        raise EditorError(f"--{name} is for --policy {users}; the policy is {options.policy}")
+        raise EditorError(f"--{name} is for --policy {users}; the policy is {policy}")
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:
@@ -396,16 +475,19 @@ def run(options: argparse.Namespace) -> int:
             f"note: partition again to keep the new plan; {options.plan} is as it was",
             file=sys.stderr,
         )
+    said, document = [], []
     for name, value in outputs.items():
-        array = np.asarray(value) if not isinstance(value, list) else None
-        print(
-            f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}"
-            if array is not None
-            else f"{name}: a sequence of {len(value)}"
-        )
+        if isinstance(value, list):
+            said.append(f"{name}: a sequence of {len(value)}")
+            document.append({"name": name, "sequence": len(value)})
+            continue
+        array = np.asarray(value)
+        said.append(f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}")
+        document.append({"name": name, "type": str(array.dtype), "shape": array.shape})
+    answer(options, {"outputs": document}, "\n".join(said))
     if options.outputs:
         _save_outputs(options.outputs, outputs)
-        print(f"wrote {options.outputs}")
+        tell_written(options, [options.outputs])
     return 0
 
 
@@ -485,16 +567,13 @@ def sizes(options: argparse.Namespace) -> int:
         )
         for i in range(len(table[0]))
     ]
-    for line in table:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
-        )
     without = [row for row in rows if row.problem]
-    for row in without:
-        if "\n" in row.problem:
-            print(f"\n{words(row, names)}: {row.problem}")
-    if options.json:
-        write_atomic(options.json, json_text([asdict(row) for row in rows]))
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
+        for line in table
+    ]
+    lines += [f"\n{words(row, names)}: {row.problem}" for row in without if "\n" in row.problem]
+    answer_or_write(options, rows, "\n".join(lines))
     return 1 if without else 0
 
 
@@ -505,12 +584,39 @@ def workspace(options: argparse.Namespace) -> int:
     if options.action == "list":
         if options.names:
             raise EditorError("`workspace list` takes no names; `workspace remove` does")
-        for record in records:
-            print(f"document {record.id}  {record.updated[:10]}  {record.title}  {record.model}")
-        for name, folder in uploads.items():
-            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-            used = pluralize(len(_documents_in(folder, records)), "document")
-            print(f"upload {name}  {human_bytes(size)}  {used}")
+        sizes = {
+            name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            for name, folder in uploads.items()
+        }
+        of_upload = {
+            name: [record.id for record in _documents_in(folder, records)]
+            for name, folder in uploads.items()
+        }
+        lines = [
+            f"document {record.id}  {record.updated[:10]}  {record.title}  {record.model}"
+            for record in records
+        ]
+        lines += [
+            f"upload {name}  {human_bytes(size)}  {pluralize(len(of_upload[name]), 'document')}"
+            for name, size in sizes.items()
+        ]
+        document = {
+            "documents": [
+                {
+                    "id": record.id,
+                    "updated": record.updated,
+                    "title": record.title,
+                    "model": record.model,
+                }
+                for record in records
+            ],
+            "uploads": [
+                {"name": name, "bytes": size, "documents": of_upload[name]}
+                for name, size in sizes.items()
+            ],
+        }
+        if lines or options.json:
+            answer(options, document, "\n".join(lines))
         return 0
     unknown = [
         name for name in options.names if name not in uploads.keys() | {r.id for r in records}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import editor
+from editor.commands.answers import NOT_MET
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
 from editor.files import file_state
@@ -24,7 +25,7 @@ _COMMON = 0.1
 
 
 def check(options: argparse.Namespace) -> int:
-    """Compares a plan with limits; exit status 1 when it exceeds one."""
+    """Compares a plan with limits; exit status 3 when it exceeds one."""
     plan = editor.load_plan(options.plan)
     costs, basis = costs_of_plan(plan.placement)
     values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
@@ -106,7 +107,7 @@ def check(options: argparse.Namespace) -> int:
             print(
                 f"note: bytes moved has 0 for {pluralize(unknown, 'tensor')} whose size is not known before a run"
             )
-    return 1 if worse else 0
+    return NOT_MET if worse else 0
 
 
 def _same_model(plan: Plan, against: Path) -> None:

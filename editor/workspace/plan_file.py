@@ -129,16 +129,17 @@ def model_path(document: Mapping[str, Any], path: Path) -> Path:
     return stored if stored.is_absolute() else path.resolve().parent / stored
 
 
-def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device, ...], Settings]:
-    """Model, devices and decisions of a document.
+def decisions(
+    document: Mapping[str, Any], path: Path
+) -> tuple[dict[str, int], list[dict[str, Any]], Settings]:
+    """Sizes, entries of the device table, and settings of a document, whatever its model is now.
 
     Raises:
-        PlanError: the model is gone or not the one the plan was made for, or an entry has the wrong type.
+        PlanError: an entry has the wrong type.
     """
     try:
-        model, policy = document["model"], document["policy"]
-        model_file = model_path(document, path)
-        define = {str(k): int(v) for k, v in model.get("define", {}).items()}
+        policy = document["policy"]
+        define = {str(k): int(v) for k, v in document["model"].get("define", {}).items()}
         pins = {str(k): str(v) for k, v in document["pins"].items()}
         settings = Settings(
             str(policy["name"]),
@@ -151,11 +152,22 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
         entries = [dict(entry) for entry in document["devices"]]
         if not isinstance(document["affinities"], Mapping):
             raise TypeError("affinities must map op keys to device names")
-        digest = str(model.get("sha256", ""))
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError) as error:
         raise PlanError(
             f"{path}: damaged plan ({type(error).__name__}: {str(error)[:200]})"
         ) from error
+    return define, entries, settings
+
+
+def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device, ...], Settings]:
+    """Model, devices and decisions of a document.
+
+    Raises:
+        PlanError: the model is gone or not the one the plan was made for, or an entry has the wrong type.
+    """
+    model_file = model_path(document, path)
+    define, entries, settings = decisions(document, path)
+    pins, digest = settings.pins, str(document["model"].get("sha256", ""))
     devices = load_devices(entries)  # whose libraries of custom ops say what these return
     if file_state(model_file) is None:
         raise PlanError(
