@@ -31,6 +31,12 @@ import editor
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.flops import op_flops
 from editor.graph.openvino_ir import is_ir
+from editor.workspace.layouts import (
+    BY_OPENVINO,
+    of_other_tools,
+    ready_made,
+    reasons_of_difference,
+)
 
 TFLITE = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
 TWO = [
@@ -404,16 +410,70 @@ def test_an_onnx_model_has_no_npuw_plan(tmp_path: Path) -> None:
         plan.export("npuw", tmp_path)
 
 
-def test_a_dump_of_openvino_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_chains() -> Any:
+    x, z = (ops.parameter([2, 4], ov.Type.f32, name=name) for name in "xz")
+    ends = [named(ops.tanh(ops.relu(x)), "y"), named(ops.exp(ops.relu(z)), "w")]
+    return ov.Model(ends, [x, z], "two_chains")
+
+
+@pytest.mark.parametrize("form", ["xml", "onnx"])
+def test_openvino_itself_is_a_layout_with_the_reasons_of_each_difference(
+    form: str, tmp_path: Path
+) -> None:
+    """A table may forbid a device an op that it can run: HETERO knows no table, and takes the first device that claims it."""
+    path = EXAMPLES / "models" / "mobilenetv2.onnx"
+    if form == "xml":
+        path = save(two_chains(), tmp_path / "net.xml")
+    kind, key = ("Tanh", "w") if form == "xml" else ("Conv", "logits")
+    table = [{**TWO[0], "nonSupportedNodes": kind}, TWO[1]]
+    plan = editor.partition(path, table, pins={key: "B"})
+    (found,) = ready_made(plan.placement, [BY_OPENVINO])
+    assert found.placement is not None, found.problem
+    compiled = ov.Core().compile_model(path, "HETERO:CPU")
+    count = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    assert len(found.placement.subgraphs) == count
+    assert found.placement.op_counts["A"] == len(placed_keys(plan))
+    reasons = {
+        frozenset(plan.graph.op_types[op] for op in few): reason
+        for reason, few in reasons_of_difference(plan.placement, found.placement)
+    }
+    assert reasons[frozenset({kind})] == (
+        f"on B, there on A: A: the device table excludes {kind} on A (nonSupportedNodes)"
+    )
+    assert list(reasons.values()).count("on B, there on A: pinned") == 1
+    assert of_other_tools(plan.placement)[0].name == BY_OPENVINO
+
+
+def test_plans_without_devices_of_openvino_do_not_ask_it(tmp_path: Path) -> None:
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:GPU,CPU")
+    assert BY_OPENVINO not in {one.name for one in ready_made(plan.placement)}
+
+
+def test_a_model_that_openvino_cannot_read_has_no_layout_and_says_why(tmp_path: Path) -> None:
     path = save(chain(), tmp_path / "net.xml")
+    path.write_text(path.read_text().replace('type="Tanh"', 'type="NoSuchLayer"'))
+    plan = editor.partition(path, "HETERO:OpenVINO.CPU,NPU")
+    (found,) = ready_made(plan.placement, [BY_OPENVINO])
+    assert found.placement is None
+    assert "NoSuchLayer" in found.problem
+
+
+@pytest.mark.parametrize("net", [chain, with_branches, two_chains], ids=lambda net: net.__name__)
+@pytest.mark.parametrize("what", ["affinity", "subgraphs"])
+def test_a_dump_of_openvino_is_imported(
+    net: Callable[[], Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net()
+    path = save(model, tmp_path / "net.xml")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENVINO_HETERO_VISUALIZE", "1")
     ov.Core().compile_model(path, "HETERO:CPU", {})
-    (dump,) = tmp_path.glob("hetero_affinity_*.dot")
+    dump = tmp_path / f"hetero_{what}_{model.get_friendly_name()}.dot"  # bodies have their own
     table = [
         {"name": "A", "backendName": "OpenVINO.CPU"},
         {"name": "CPU", "backendName": "OpenVINO.CPU"},
     ]
     plan, report = editor.partition(path, table).import_affinities(dump)
-    assert (set(plan.affinity.values()), report.problems) == ({"CPU"}, ())
-    assert report.pinned == len(plan.graph)
+    placed = placed_keys(plan)
+    assert ({plan.affinity[key] for key in placed}, report.problems) == ({"CPU"}, ())
+    assert set(plan.pins) == set(placed)
