@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from conftest import EXAMPLES
+from foreign_models import computed, frozen_graph, paddle_program
 from ir_nets import (
     NETS,
     chain,
@@ -30,6 +32,7 @@ from openvino import opset13 as ops
 import editor
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.flops import op_flops
+from editor.graph.front_ends import _convert, source_of
 from editor.graph.openvino_ir import is_ir
 from editor.workspace.layouts import (
     BY_OPENVINO,
@@ -322,6 +325,77 @@ def test_tflite_opens_by_way_of_openvino_and_computes_the_same(tmp_path: Path) -
     split.save(tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["model"]["format"] == "tflite"
     assert editor.load_plan(tmp_path / "plan.json").affinity == split.affinity
+
+
+FOREIGN = {
+    "tensorflow": (frozen_graph, "net.pb", "a frozen TensorFlow graph"),
+    "paddle": (paddle_program, "net.pdmodel", "a PaddlePaddle model"),
+}
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_whole_models_of_tensorflow_and_paddle_compute_what_they_say(
+    source: str, tmp_path: Path
+) -> None:
+    make, name, _ = FOREIGN[source]
+    path = make(tmp_path / name)
+    graph = editor.load_model(path)
+    assert (graph.source, graph.name, graph.path) == (source, "net", path)
+    assert {"probs", "images"} == {
+        graph.tensor_names[t].removesuffix(":0") for t in (*graph.inputs, *graph.outputs)
+    }
+    (batch,) = graph.unbound
+    plan = editor.partition(editor.load_model(path, {batch: 2}), TWO)
+    images = np.random.default_rng(1).standard_normal((2, 6, 6, 2)).astype(np.float32)
+    given = images if source == "tensorflow" else images.transpose(0, 3, 1, 2).copy()
+    keys = placed_keys(plan)
+    kinds = {plan.graph.op_types[plan.graph.key_index[key]] for key in keys}
+    assert {"Conv", "Add", "Relu", "ReduceMean", "MatMul", "Softmax"} <= kinds
+    assert plan.affinity.keys() >= {k for k in ("head/MatMul:0", "conv.out") if k in keys}
+    for start in range(len(keys)):
+        split = plan.repin(dict.fromkeys(keys[start:], "B"))
+        (probs,) = split.run({graph.tensor_names[graph.inputs[0]]: given}).values()
+        assert np.allclose(probs, computed(images), atol=1e-6)
+    split.save(tmp_path / "plan.json")
+    assert editor.load_plan(tmp_path / "plan.json").affinity == split.affinity
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_names_of_a_converted_model_do_not_depend_on_what_was_read_before(
+    source: str, tmp_path: Path
+) -> None:
+    """OpenVINO numbers the layers that it makes in the order of the process; plans name ops by these numbers."""
+    make, name, _ = FOREIGN[source]
+    path = make(tmp_path / name)
+    found = source_of(path)
+    assert found is not None
+    for target in ("one.xml", "two.xml"):
+        _convert(path, found, tmp_path / target)
+        ov.Core().read_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    texts = [re.sub(' id="[^"]*"', "", (tmp_path / t).read_text()) for t in ("one.xml", "two.xml")]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+@pytest.mark.parametrize("fault", ["cut", "foreign"])
+def test_damaged_models_of_tensorflow_and_paddle_are_one_sentence(
+    fault: str, source: str, tmp_path: Path
+) -> None:
+    make, name, title = FOREIGN[source]
+    path = make(tmp_path / name)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] if fault == "cut" else b"PK" + bytes(200))
+    with pytest.raises(editor.ModelError, match=f"{title}, which OpenVINO cannot read") as error:
+        editor.load_model(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_paddle_model_without_its_weights_says_so(tmp_path: Path) -> None:
+    path = paddle_program(tmp_path / "net.pdmodel")
+    path.with_suffix(".pdiparams").unlink()
+    with pytest.raises(editor.ModelError, match=r"pdiparams"):
+        editor.load_model(path)
 
 
 def test_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
