@@ -34,6 +34,7 @@ from editor.execution.invented_inputs import random_inputs
 from editor.graph.flops import op_flops
 from editor.graph.front_ends import _convert, source_of
 from editor.graph.openvino_ir import is_ir
+from editor.graph.scopes.tree import scopes_of
 from editor.workspace.layouts import (
     BY_OPENVINO,
     of_other_tools,
@@ -115,6 +116,16 @@ def test_an_ir_says_of_a_network_what_its_onnx_says(tmp_path: Path) -> None:
     assert plan.placement.op_counts["A"] == kinds.count("Conv")
     x = {"pixel_values": np.random.default_rng(0).random((1, 3, 224, 224), np.float32)}
     assert np.allclose(plan.run(x)["logits"], by_openvino(path, x)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "resnet50"])
+def test_an_ir_of_an_onnx_file_has_its_blocks(name: str, tmp_path: Path) -> None:
+    """A convolution that OpenVINO divides was a block of its own, and so were weights that are computed."""
+    graphs = (converted(name, tmp_path), EXAMPLES / "models" / f"{name}.onnx")
+    blocks = [{scope.path for scope in scopes_of(editor.load_model(g)).scopes} for g in graphs]
+    assert blocks[0] == blocks[1]
+    assert len(blocks[0]) > 100
+    assert not any(path[-1] in ("weight", "bias") for path in blocks[0] if path)
 
 
 def test_open_sizes_are_chosen_and_openvino_infers_the_rest(tmp_path: Path) -> None:
