@@ -220,8 +220,7 @@ FORMATS: dict[str, Format] = {
         models=_ONNX,
     ),
     "olive": Format(
-        "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules; written by its "
-        "source, not tried here",
+        "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",
         "editor.exports.olive:write_olive",
         "Olive: split assignments, cost model",
         weights=True,
