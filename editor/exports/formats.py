@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "npuw", "genai", "qnn", "webgpu", "tensorrt", "olive", "model-explorer",
+    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "olive", "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -184,6 +184,12 @@ FORMATS: dict[str, Format] = {
         ),
         notes="editor.exports.onnxruntime:provider_notes",
         models=_ONNX,
+    ),
+    "split-ir": Format(
+        "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
+        "editor.exports.split_ir:write_split_ir",
+        "One IR per subgraph, runner",
+        models=("openvino",),
     ),
     "genai": Format(
         "a folder for onnxruntime-genai: the decoder as a pipeline of the subgraphs, with open sizes",

@@ -223,6 +223,38 @@ def test_the_export_keeps_the_ir_and_its_script_sets_the_affinities(tmp_path: Pa
         plan.export("split", tmp_path / "split")
 
 
+@pytest.mark.parametrize("net", [*NETS, "mobilenetv2"], ids=str)
+def test_parts_of_an_ir_run_without_the_editor(net: Any, tmp_path: Path) -> None:
+    path = converted(net, tmp_path) if isinstance(net, str) else save(net(), tmp_path / "net.xml")
+    plan = editor.partition(path, TWO)
+    keys = placed_keys(plan)
+    plan = plan.repin(dict.fromkeys(keys[len(keys) // 3 : len(keys) // 2], "B"))
+    written = plan.export("split-ir", tmp_path / "out")
+    inputs = dict(random_inputs(plan.graph))
+    np.savez(tmp_path / "in.npz", **inputs)
+    run = [sys.executable, "run.py", tmp_path / "in.npz", tmp_path / "out.npz"]
+    done = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = plan.run(inputs)
+    found = np.load(tmp_path / "out.npz")
+    assert set(found) == set(expected)
+    assert all(np.array_equal(found[name], value) for name, value in expected.items())
+    parts = [ov.Core().read_model(file) for file in written if file.suffix == ".xml"]
+    assert len(parts) == len(plan.subgraphs)
+    origin = parts[0].get_rt_info(["hetero_editor", "made_by"]).astype(str)
+    assert plan.sha256 in origin
+
+
+def test_parts_for_a_device_that_is_not_here_run_on_the_cpu_and_say_so(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), "HETERO:GPU,OpenVINO.CPU")
+    plan = plan.repin({"product": "OpenVINO.CPU"})
+    plan.export("split-ir", tmp_path / "out")
+    code = "import numpy, run; print(run.Split().run({'x': numpy.ones((2, 4), numpy.float32)}))"
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=True)
+    assert "OpenVINO has no GPU here; subgraph 0 runs on the CPU" in done.stderr
+
+
 def test_a_plan_of_an_ir_is_saved_opened_and_drawn(tmp_path: Path) -> None:
     plan = editor.partition(save(chain(), tmp_path / "net.xml"), TWO, pins={"product": "B"})
     plan.save(tmp_path / "plan.json")
