@@ -561,6 +561,14 @@ def test_openvino_itself_is_a_layout_with_the_reasons_of_each_difference(
     assert of_other_tools(plan.placement)[0].name == BY_OPENVINO
 
 
+def test_a_report_compares_with_what_openvino_itself_does(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), TWO, pins={"product": "B"})
+    (page,) = plan.export("html", tmp_path / "out", compare="tools")
+    text = page.read_text()
+    assert BY_OPENVINO in text
+    assert "as OpenVINO would" not in text
+
+
 def test_plans_without_devices_of_openvino_do_not_ask_it(tmp_path: Path) -> None:
     plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:GPU,CPU")
     assert BY_OPENVINO not in {one.name for one in ready_made(plan.placement)}
