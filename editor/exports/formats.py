@@ -219,7 +219,8 @@ FORMATS: dict[str, Format] = {
         models=_ONNX,
     ),
     "tensorrt": Format(
-        "`trt_op_types_to_exclude` of TensorRT: op types that stay off it; written by its documents, not tried here",
+        "op types that stay off TensorRT (`trt_op_types_to_exclude`) and TensorRT-RTX (`nv_op_types_to_exclude`); written by "
+        "their documents, not tried here",
         "editor.exports.knobs:write_tensorrt",
         "TensorRT: op types to exclude",
         options=(_DEVICE,),

@@ -16,7 +16,13 @@ from editor.exports.model_copy import open_copy, write_model
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
-from editor.runtimes.onnxruntime.providers import provider_of
+from editor.runtimes.onnxruntime.providers import (
+    QNN,
+    TENSORRT,
+    TENSORRT_RTX,
+    WEBGPU,
+    provider_of,
+)
 from editor.text import pluralize
 
 _CPU = "cpu"
@@ -42,7 +48,7 @@ def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     which no release has yet; 2.7 ignores it.
     """
     graph = placement.graph
-    kept, mixed = _types(placement, _device(placement, device, "QNNExecutionProvider"))
+    kept, mixed = _types(placement, _device(placement, device, QNN))
     named, model, written = _with_names(placement, out_dir, stamp) if mixed else ([], "", [])
     document: dict[str, Any] = {
         "made_by": stamp,
@@ -70,7 +76,7 @@ def write_webgpu(
     """
     graph = placement.graph
     names, model, written = _with_names(placement, out_dir, stamp)
-    chosen = _device(placement, device, "WebGpuExecutionProvider")
+    chosen = _device(placement, device, WEBGPU)
     off = [names[op] for op in _off(placement, chosen)]
     if broken := next((name for name in off if len(name.splitlines()) != 1), None):
         raise ExportError(
@@ -89,31 +95,35 @@ def write_webgpu(
 def write_tensorrt(
     placement: Placement, out_dir: Path, stamp: str = "", device: str = ""
 ) -> list[Path]:
-    """Writes ``<model>_tensorrt.json`` with the provider option ``trt_op_types_to_exclude``.
+    """Writes ``<model>_tensorrt.json`` with the provider options of TensorRT and of TensorRT-RTX.
 
-    It is a list of types with commas (`TensorRT-ExecutionProvider` in ONNX Runtime's documents, pull request 23705), so that
-    a type of which some ops are on TensorRT stays there.
+    They are lists of types with commas (pull request 23705 of ONNX Runtime, and its provider `nv_tensorrt_rtx`), so that a type
+    of which some ops are on the device stays there.
     """
     graph = placement.graph
-    kept, mixed = _types(placement, _device(placement, device, "TensorrtExecutionProvider"))
+    kept, mixed = _types(placement, _device(placement, device, TENSORRT, TENSORRT_RTX))
     if mixed:
         _tell_of_mixed(graph, mixed, "TensorRT is told types only, so it may run them")
+    types = ",".join(sorted(kept))
     document = {
         "made_by": stamp,
-        "provider_options": {"trt_op_types_to_exclude": ",".join(sorted(kept))},
+        "provider_options": {
+            TENSORRT: {"trt_op_types_to_exclude": types},
+            TENSORRT_RTX: {"nv_op_types_to_exclude": types},
+        },
         "not_kept_off": sorted(graph.op_keys[op] for ops in mixed.values() for op in ops),
     }
     path = out_dir / f"{safe_stem(graph.name)}_tensorrt.json"
     return [write_atomic(path, json_text(document))]
 
 
-def _device(placement: Placement, asked: str, provider: str) -> str:
-    """The device that the provider runs: the one that was asked for, else the one of this provider, else the first."""
+def _device(placement: Placement, asked: str, *providers: str) -> str:
+    """The device that a provider runs: the one that was asked for, else the one of such a provider, else the first."""
     names = [d.name for d in placement.devices]
     if asked:
         check_one_of(asked, names, "the plan has no device", ExportError)
         return asked
-    own = (d.name for d in placement.devices if provider_of(d) == provider)
+    own = (d.name for d in placement.devices if provider_of(d) in providers)
     return next(own, names[0])
 
 

@@ -173,7 +173,9 @@ def _name_layers(model: Any) -> None:
         if name in taken:
             continue
         tensors = sorted(layer.output(0).get_names()) if layer.get_output_size() else []
-        own = tensors[0].removesuffix(":0") if tensors else ""
+        whole = tensors[0].removesuffix(":0") if tensors else ""
+        first = whole.partition(";")[0]  # TensorFlow Lite joins the names of ops that it fused
+        own = whole if first in taken else first
         while not own or own in taken:
             kind = layer.get_type_name()
             numbers[kind] += 1

@@ -47,7 +47,10 @@ def test_types_of_which_none_is_on_the_device_are_kept_off_it(tmp_path: Path) ->
     qnn = read(plan.export("qnn", tmp_path / "qnn"))
     assert (qnn["op_type"], "op_name" in qnn) == ({"Exp": "cpu", "Tanh": "cpu"}, False)
     tensorrt = read(plan.export("tensorrt", tmp_path / "trt"))
-    assert tensorrt["provider_options"] == {"trt_op_types_to_exclude": "Exp,Tanh"}
+    assert tensorrt["provider_options"] == {
+        "TensorrtExecutionProvider": {"trt_op_types_to_exclude": "Exp,Tanh"},
+        "NvTensorRTRTXExecutionProvider": {"nv_op_types_to_exclude": "Exp,Tanh"},
+    }
     webgpu = read(plan.export("webgpu", tmp_path / "gpu"))
     assert webgpu["executionProviders"] == [{"name": "webgpu", "forceCpuNodeNames": ["q", "s"]}]
     assert webgpu["provider_options"] == {"forceCpuNodeNames": "q\ns"}

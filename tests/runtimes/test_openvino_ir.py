@@ -356,6 +356,9 @@ def test_tflite_opens_by_way_of_openvino_and_computes_the_same(tmp_path: Path) -
     assert (graph.source, graph.name, graph.path) == ("tflite", "model", path)
     name = graph.tensor_names[graph.inputs[0]]
     assert name == "serving_default_input_2:0"
+    blocks = {scope.path for scope in scopes_of(graph).scopes}
+    assert ("model_1", "cq_t2010v2_1", "conv1d_2") in blocks
+    assert not any(";" in part for path in blocks for part in path)
     with pytest.warns(UserWarning, match="sizes assumed"):
         plan = editor.partition(path, TWO)
     keys = placed_keys(plan)

@@ -16,6 +16,8 @@ _OF_OPENVINO = "__module."
 """How OpenVINO calls the layers of a PyTorch model: ``__module.model.layers.0.mlp/aten::linear/MatMul``"""
 _PART = "/WithoutBiases"
 """How OpenVINO calls the convolution or product that it divides from the addition of its operand, which keeps the name."""
+_JOINED = ";"
+"""Between the names of ops that TensorFlow Lite fused."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _LONGEST = 1 << 14
 """Characters; real modules are not nested so deep, and a hostile file may claim it on every op."""
@@ -190,13 +192,14 @@ def _are_sufficient(traces: list[Path]) -> bool:
 def _trace(graph: Graph, op: int) -> Path:
     if graph.op_modules[op]:
         return tuple(part for part in graph.op_modules[op].split(".") if part)
-    name = graph.op_names[op].removesuffix(_PART).strip("/")
+    name = graph.op_names[op].partition(_JOINED)[0].removesuffix(_PART).strip("/")
     if "/" in name:
         return tuple(part for part in name.split("/")[:-1] if part)
     if name.count(".") > 1:
         return tuple(name.split(".")[:-1])
     for weights in _weights(graph, op):
-        named = (w for w in weights if _MODULE.search(w) and not _GENERATED.match(w))
+        first = (w.partition(_JOINED)[0] for w in weights)
+        named = (w for w in first if _MODULE.search(w) and not _GENERATED.match(w))
         if best := max(named, key=len, default=""):
             return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
     return ()
@@ -206,7 +209,7 @@ def _weights(graph: Graph, op: int) -> Iterator[list[str]]:
     """Names of the constants that an op reads, then of those from which they are computed (a transposed weight), and so on."""
     ops = [op]
     for depth in range(_DEPTH):
-        names, makers = [], []
+        names, makers = [], dict[int, None]()
         for tensor in (tensor for each in ops for tensor in graph.op_reads[each].tolist()):
             producer = int(graph.tensor_producer[tensor])
             is_made = producer >= 0 and bool(graph.op_is_constant[producer])
@@ -215,9 +218,9 @@ def _weights(graph: Graph, op: int) -> Iterator[list[str]]:
             ):
                 names.append(graph.tensor_names[tensor])
             if is_made:
-                makers.append(producer)
+                makers[producer] = None
         yield names
-        ops = makers
+        ops = list(makers)
 
 
 def _completed(graph: Graph, placed: Sequence[int], traces: list[Path]) -> list[Path]:
