@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "npuw", "genai",
+    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "olive", "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -64,6 +64,11 @@ class Format:
 
 
 _REPORT, _ONNX = "Plan and report", ("onnx",)
+_DEVICE = Option(
+    "device",
+    "the device of the plan that it is; by default the one of this provider, or the first",
+    form="NAME",
+)
 _MEASURED = Option("measured", "what `bench PLAN --json FILE` wrote of this plan")
 FORMATS: dict[str, Format] = {
     "plan": Format("`plan.json`", "", "Plan, JSON", _REPORT, download="plan.json"),
@@ -180,6 +185,12 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.onnxruntime:provider_notes",
         models=_ONNX,
     ),
+    "split-ir": Format(
+        "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
+        "editor.exports.split_ir:write_split_ir",
+        "One IR per subgraph, runner",
+        models=("openvino",),
+    ),
     "genai": Format(
         "a folder for onnxruntime-genai: the decoder as a pipeline of the subgraphs, with open sizes",
         "editor.exports.genai:write_genai",
@@ -192,6 +203,40 @@ FORMATS: dict[str, Format] = {
         "editor.exports.npuw:write_npuw",
         "OpenVINO NPU: NPUW plan, script",
         models=("openvino",),
+    ),
+    "qnn": Format(
+        "the provider option `op_affinity` of QNN: op types that stay on the CPU, and names for versions after 2.7",
+        "editor.exports.knobs:write_qnn",
+        "QNN: op_affinity",
+        options=(_DEVICE,),
+        models=_ONNX,
+    ),
+    "webgpu": Format(
+        "`forceCpuNodeNames` of WebGPU, for onnxruntime-web and as a provider option",
+        "editor.exports.knobs:write_webgpu",
+        "WebGPU: forceCpuNodeNames",
+        options=(_DEVICE,),
+        models=_ONNX,
+    ),
+    "tensorrt": Format(
+        "op types that stay off TensorRT (`trt_op_types_to_exclude`) and TensorRT-RTX (`nv_op_types_to_exclude`); written by "
+        "their documents, not tried here",
+        "editor.exports.knobs:write_tensorrt",
+        "TensorRT: op types to exclude",
+        options=(_DEVICE,),
+        models=_ONNX,
+    ),
+    "olive": Format(
+        "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",
+        "editor.exports.olive:write_olive",
+        "Olive: split assignments, cost model",
+        weights=True,
+        models=_ONNX,
+    ),
+    "model-explorer": Format(
+        "device, time and reason of each op as node data of Model Explorer; written by its source, not tried here",
+        "editor.exports.model_explorer:write_model_explorer",
+        "Model Explorer: node data",
     ),
 }
 WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)

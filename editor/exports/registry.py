@@ -36,7 +36,7 @@ def export(
     if placement.graph.format not in found.models:
         name = placement.graph.path.name
         raise ExportError(
-            f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino"
+            f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino, or in parts with --to split-ir"
             if not placement.graph.is_onnx
             else f"{form} names layers of OpenVINO IR, and {name} is ONNX; make IR of it (`ovc {name}`) and open that"
         )

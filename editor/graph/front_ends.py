@@ -8,9 +8,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from editor.errors import ExportError, ModelError
 from editor.files import cache_folder, private_folder
@@ -19,8 +22,14 @@ from editor.limits import is_trusted
 from editor.sandbox.worker import run
 
 PYTORCH = "pytorch"
+_FORMAT = 2
+"""Raise it when models are converted in another way: what is kept is then made again."""
 _KEPT_BYTES = 8 << 30
 """Of all IRs that are kept; those that were not used for the longest time go first."""
+
+
+_MADE_UP = re.compile(r"[A-Z][A-Za-z0-9]*_\d+(\.\d+)?|\d+")
+"""Names that OpenVINO gives to layers by itself, and the numbers of layers in a file of TensorFlow Lite."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ def converted(path: Path, source: Source, sha256: str) -> Path:
         folder = private_folder(private_folder(cache_folder()) / "converted")
     except ExportError as error:
         raise ModelError(f"{path}: {source.title} is opened by way of a cache: {error}") from error
-    target = folder / f"{sha256}{'.onnx' if source.name == PYTORCH else '.xml'}"
+    target = folder / f"{sha256}-{_FORMAT}{'.onnx' if source.name == PYTORCH else '.xml'}"
     if target.is_file() and (source.name == PYTORCH or target.with_suffix(".bin").is_file()):
         os.utime(target)
         return target
@@ -141,11 +150,38 @@ def _convert(path: Path, source: Source, target: Path) -> None:
             f"{path}: {source.title}, which OpenVINO cannot read ({reason}); check that the file is whole, or export the "
             "model to ONNX"
         ) from error
+    model.set_friendly_name(source.files[0].stem)
+    _name_layers(model)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".writing.") as temporary:
         written = Path(temporary) / target.name
         ov.serialize(model, written)  # as it is: `save_model` would make float16 of its weights
         os.replace(written.with_suffix(".bin"), target.with_suffix(".bin"))
         os.replace(written, target)
+
+
+def _name_layers(model: Any) -> None:
+    """Renames the layers whose names OpenVINO made up: they have numbers that depend on what the process read before.
+
+    They are called after their tensors where these have the model's names, and else by type and position: OpenVINO moves
+    transpositions past other layers, which then lose their names.
+    """
+    layers = model.get_ordered_ops()
+    names = [layer.get_friendly_name() for layer in layers]
+    taken = {name for name in names if not _MADE_UP.fullmatch(name)}
+    numbers: Counter[str] = Counter()
+    for layer, name in zip(layers, names, strict=True):
+        if name in taken:
+            continue
+        tensors = sorted(layer.output(0).get_names()) if layer.get_output_size() else []
+        whole = tensors[0].removesuffix(":0") if tensors else ""
+        first = whole.partition(";")[0]  # TensorFlow Lite joins the names of ops that it fused
+        own = whole if first in taken else first
+        while not own or own in taken:
+            kind = layer.get_type_name()
+            numbers[kind] += 1
+            own = f"{kind}_{numbers[kind]}"
+        taken.add(own)
+        layer.set_friendly_name(own)
 
 
 def _trim(folder: Path, newest: Path) -> None:

@@ -151,6 +151,8 @@ _ATTRIBUTE = re.compile(
     r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))'
 )
 _RESULT = re.compile(r"/sink_port_\d+$")
+_DEEPEST = 64
+"""Modules inside each other in a name."""
 _HELPER = re.compile(r"/(sink_port_\d+|WithoutBiases|[a-z_]+)$")
 
 
@@ -409,11 +411,26 @@ def _from_onnx(path: Path) -> ImportedAffinities:
         for prop in node.metadata_props:
             if prop.key == "layer_ann":
                 affinities[key] = names.get(prop.value, prop.value)
+    if affinities:
+        return _checked("ONNX Runtime annotations", affinities, path)
+    found = next((p.value for p in model.metadata_props if p.key == "split_assignments"), "")
+    splits = dict(entry.rpartition("=")[::2] for entry in found.split(";") if entry)
+    for key, node in zip(keys, model.graph.node, strict=True):
+        if split := _olive_split(node.name, splits):
+            affinities[key] = f"split {split}"
     if not affinities:
         raise PlanError(
-            f"{path}: no op of this model has a layer_ann annotation or a device configuration"
+            f"{path}: no op of this model has a layer_ann annotation, a device configuration or a split of Olive"
         )
-    return _checked("ONNX Runtime annotations", affinities, path)
+    return _checked("Olive split assignments", affinities, path)
+
+
+def _olive_split(name: str, splits: Mapping[str, str]) -> str:
+    """The split of an op: that of the longest beginning of its name, with dots, that has one; "" where none has."""
+    name = name.replace("/", ".").lstrip(".")
+    parts = name.split(".", _DEEPEST)
+    beginnings = (".".join(parts[:end]) for end in range(min(len(parts), _DEEPEST), 0, -1))
+    return next((splits[each] for each in (name, *beginnings) if each in splits), "")
 
 
 def _names_of_annotations(path: Path) -> dict[str, Any]:

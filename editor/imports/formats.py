@@ -169,7 +169,7 @@ FORMATS: dict[str, ImportFormat] = {
         f"{_IN}npuw_plan:read_npuw",
     ),
     "onnx": ImportFormat(
-        "a model with ONNX device configurations, or annotations for ONNX Runtime",
+        "a model with ONNX device configurations, annotations for ONNX Runtime, or Olive's `split_assignments` (`split 0` ...)",
         (".onnx",),
         f"{_IN}affinity_files:read_onnx",
     ),

@@ -99,6 +99,17 @@ _ANY_MAGNITUDE = _COMPARISONS | {
     *("Sub", "Sum", "Tanh", "Transpose", "Unsqueeze", "Where"),
 }
 """Ops that compute each value by itself, whatever its magnitude."""
+_NORMALISED = {
+    **dict.fromkeys(("GroupNorm", "GroupNormalization", "InstanceNormalization"), (0,)),
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), (0,)
+    ),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), (0, 1)),
+    "SkipGroupNorm": (0, 3),
+}
+"""Op type -> operands whose variance ``epsilon`` is added to."""
+_SMALL = 3e-3
+"""Their magnitude: the variance is then about the usual ``epsilon``, so that another one shows."""
 _GRID = np.array([-1, 0, 0.4, -0.5, 1, 0.5, 1 / 3, -1.2, -9, 5, -1 / 3, 2 / 3, -2 / 3])
 """Where images are sampled."""
 _ODD = _ANY_MAGNITUDE | {
@@ -359,6 +370,9 @@ def _real_numbers(  # noqa: PLR0912  # one branch per family of ops
         node.op_type == "GridSample" and position == 1
     ):  # between pixels, at the edge and far outside, too
         return np.resize(_GRID, count).astype(dtype)
+    if position in _NORMALISED.get(node.op_type, ()):
+        random = np.random.default_rng([count, position + 1])
+        return np.asarray(random.standard_normal(count) * _SMALL, dtype)
     values = np.random.default_rng(count).standard_normal(count)
     if not bits:
         return np.asarray(values, dtype)

@@ -21,8 +21,8 @@ from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.imports.affinity_files import ImportedAffinities, of_openvino
-from editor.imports.matching import Layer, label_of, match
+from editor.imports.affinity_files import ImportedAffinities
+from editor.imports.matching import Layer, label_of
 from editor.imports.placements import of_layers
 from editor.kinds import Kind
 from editor.placement.costs import estimate
@@ -32,6 +32,7 @@ from editor.runtimes.base import Value
 from editor.sandbox.worker import run
 from editor.text import pluralize
 from editor.workspace.plan import Plan
+from editor.workspace.recorded import asked_of_hetero, pins_of_all
 from editor.workspace.requirements import Requirement
 
 _COPY = "Memcpy"
@@ -398,8 +399,6 @@ def _audit_hetero(
     """Audits OpenVINO's HETERO, which places ops when it is asked with ``query_model``."""
     from importlib.metadata import version
 
-    from editor.runtimes.openvino.hetero import placed_by_hetero
-
     if seconds:
         raise EditorError(
             "--seconds measures sessions of ONNX Runtime; shares of HETERO are estimates: bench the plan of --out"
@@ -407,18 +406,10 @@ def _audit_hetero(
     unchecked: list[str] = []
     graph = _load(path, define, unchecked)
     upper = [name.upper() for name in names]
-    shapes = {
-        graph.tensor_names[t]: graph.tensor_shapes[t]
-        for t in graph.inputs.tolist()
-        if graph.tensor_shapes[t] is not None
-    }
-    placed = run(placed_by_hetero, path, upper, shapes, what="asking OpenVINO about", path=path)
     devices = load_devices(
         [{"name": name, "backendName": "openvino", "provider": name} for name in upper]
     )
-    found = of_openvino("query_model of OpenVINO", placed)
-    ignore = found.helpers | frozenset(graph.tensor_names)
-    matched = match(graph, devices, found.affinities, None, ignore)
+    matched = asked_of_hetero(graph, devices, {name: name for name in upper})
     if matched.problems:
         shown = "; ".join(matched.problems[:_MOST_NAMED])
         unchecked.append(
@@ -533,18 +524,8 @@ def _placement(
     affinities: Mapping[str, str],
     unchecked: list[str],
 ) -> Placement:
-    """The actual placement as pins. Ops that are not in the record go with those that read them, so that they cut nothing."""
-    pins = dict(affinities)
-    free = set(np.flatnonzero(~graph.op_is_constant).tolist())
-    last = devices[-1].name
-    for order, rows in ((graph.order[::-1], graph.successors), (graph.order, graph.predecessors)):
-        for op in order.tolist():
-            if op in free and graph.op_keys[op] not in pins:
-                beside = (pins.get(graph.op_keys[o]) for o in rows[op].tolist())
-                if (name := next(filter(None, beside), None)) is not None:
-                    pins[graph.op_keys[op]] = name
-    for op in free:
-        pins.setdefault(graph.op_keys[op], last)
+    """The actual placement as pins; see ``pins_of_all``."""
+    pins = pins_of_all(graph, affinities, devices[-1].name)
     settings = Settings("priority", {}, pins, frozenset(pins), "connected")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,6 +14,7 @@ from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.placement import Placement, Settings, solve
+from editor.workspace.recorded import hetero_devices, settings_of_hetero
 from editor.workspace.solver import first_decisions, identity, settings_of
 
 Solve = Callable[[Mapping[str, Any]], Placement]
@@ -30,6 +31,8 @@ READY_MADE: dict[str, Settings] = {
 }
 """Layout name -> settings, without pins: the rules of other tools, and the policies of the editor."""
 OF_OTHER_TOOLS = tuple(READY_MADE)[:3]
+BY_OPENVINO = "by OpenVINO itself"
+"""What ``query_model`` of HETERO says, where the plan has devices of OpenVINO; it is asked when the layout is."""
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""
 
@@ -65,11 +68,10 @@ class LayoutList:
         self._entries = [dict(d.entry) for d in now.devices]
         self._same = sorted(map(identity, now.devices))
         self._kept = dict(kept)
-        self._ready_made = {
-            name: settings
-            for name, settings in ready_made_settings(now).items()
-            if name not in kept
-        }
+        asked = {BY_OPENVINO: None} if hetero_devices(now.devices) else {}
+        made: dict[str, Settings | None] = {**asked, **ready_made_settings(now)}
+        self._ready_made = {name: made[name] for name in made if name not in kept}
+        """None: OpenVINO is asked for the settings"""
 
     def get(self, name: str) -> Layout | None:
         """One of them; None where there is none of that name."""
@@ -78,10 +80,7 @@ class LayoutList:
         if name in self._kept:
             return self._of(name, self._kept[name])
         if name in self._ready_made:
-            return replace(
-                self._of(name, first_decisions(self._ready_made[name], self._entries)),
-                ready_made=True,
-            )
+            return replace(self._of_ready_made(name), ready_made=True)
         return None
 
     def all(self, progress: Progress | None = None) -> list[Layout]:
@@ -94,6 +93,13 @@ class LayoutList:
             found.append(self.get(name))
         return [layout for layout in found if layout is not None]
 
+    def _of_ready_made(self, name: str) -> Layout:
+        try:
+            settings = self._ready_made[name] or settings_of_hetero(self._now)
+        except EditorError as error:
+            return Layout(name, Settings(), None, str(error).splitlines()[0])
+        return self._of(name, first_decisions(settings, self._entries))
+
     def _of(self, name: str, decisions: Mapping[str, Any]) -> Layout:
         settings = settings_of(decisions)
         other = sorted(map(identity, load_devices(decisions["devices"]))) != self._same
@@ -105,14 +111,24 @@ class LayoutList:
 
 
 def ready_made(now: Placement, names: Sequence[str] | None = None) -> list[Layout]:
-    """What other tools, the policies and single devices would do, as ``ready_made_settings``; all, or those of some names."""
+    """What OpenVINO says, and what other tools, the policies and single devices would do; all, or those of some names."""
 
     def solved(decisions: Mapping[str, Any]) -> Placement:
         return solve(now.graph, now.devices, settings_of(decisions), now.constraints.capabilities)
 
     layouts = LayoutList(now, {}, solved)
-    found = [layouts.get(name) for name in (ready_made_settings(now) if names is None else names)]
+    if names is None:
+        return layouts.all()[1:]
+    found = [layouts.get(name) for name in names]
     return [layout for layout in found if layout is not None]
+
+
+def of_other_tools(now: Placement) -> list[Layout]:
+    """What other tools would do. OpenVINO is asked where the plan has its devices, and its rule is followed elsewhere."""
+    asked = ready_made(now, [BY_OPENVINO])
+    if asked and asked[0].placement is not None:
+        return asked + ready_made(now, OF_OTHER_TOOLS[1:])
+    return ready_made(now, OF_OTHER_TOOLS)
 
 
 def ready_made_settings(now: Placement) -> dict[str, Settings]:
@@ -145,6 +161,30 @@ def _with_costs(settings: Settings, source: str) -> Settings:
     if settings.policy == "priority" or source == "estimate":
         return settings
     return replace(settings, policy_options={**settings.policy_options, "costs": source})
+
+
+def reasons_of_difference(here: Placement, there: Placement) -> list[tuple[str, list[int]]]:
+    """Why ops are on another device than in a layout of a tool that takes the first device that can run an op.
+
+    Returns:
+        each reason in words, with its ops; the most common first.
+    """
+    constraints = here.constraints
+    index = {device.name: i for i, device in enumerate(here.devices)}
+    reasons: dict[str, list[int]] = {}
+    for op in differing(here, there):
+        own = here.devices[here.assignment.device[op]].name
+        other = there.devices[there.assignment.device[op]].name
+        if here.graph.op_keys[op] in constraints.pins:
+            why = "pinned"
+        elif other not in index:
+            why = f"this plan has no {other}"
+        elif refused := constraints.reason(op, index[other]):
+            why = f"{other}: {refused}"
+        else:
+            why = f"{other} can run it; {own} is the choice of the policy {here.settings.policy}"
+        reasons.setdefault(f"on {own}, there on {other}: {why}", []).append(op)
+    return sorted(reasons.items(), key=lambda entry: -len(entry[1]))
 
 
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:

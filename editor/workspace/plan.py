@@ -538,11 +538,11 @@ class Plan:
 
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
-            from editor.workspace.layouts import OF_OTHER_TOOLS, ready_made
+            from editor.workspace.layouts import of_other_tools
 
             return {
                 one.name: one.placement
-                for one in ready_made(self.placement, OF_OTHER_TOOLS)
+                for one in of_other_tools(self.placement)
                 if one.placement is not None
             }
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]

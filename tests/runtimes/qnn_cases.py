@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from conftest import EXAMPLES
 from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -16,6 +18,7 @@ from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement
 from editor.placement.placement import Placement
 from editor.runtimes.compile_cache import compile_folder
+from editor.runtimes.onnxruntime.plugins import ep_device, plugin_devices
 
 STEP = 0.05
 """Of the quantisation."""
@@ -137,3 +140,33 @@ def test_weights_that_ops_compute_are_folded_before_the_npu_is_asked() -> None:
         editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:QNN,CPU"
     )
     assert plan.placement.op_counts == {"QNN": 100, "CPU": 0}
+
+
+def test_types_of_the_export_stay_on_the_cpu(net: Path, tmp_path: Path) -> None:
+    """Names are for versions after 2.7."""
+    plan = editor.partition(
+        editor.load_model(net), "HETERO:QNN,CPU", pins={"p": "CPU"}, forced=frozenset({"p"})
+    )
+    with pytest.warns(UserWarning, match="`op_name`"):  # of the quantisation around it
+        paths = plan.export("qnn", tmp_path)
+    affinity = next(path for path in paths if path.name.endswith(".op_affinity.json"))
+    assert json.loads(affinity.read_text())["op_type"] == {"Erf": "cpu", "MaxPool": "cpu"}
+    (device,) = [d for d in plugin_devices() if d.provider == "QNNExecutionProvider"]
+
+    def on_qnn(settings: dict[str, str]) -> set[str]:
+        options = ort.SessionOptions()
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        options.add_provider_for_devices([ep_device(device)], {"backend_type": "htp", **settings})
+        session = ort.InferenceSession(net, options)
+        return {
+            node.op_type
+            for part in session.get_provider_graph_assignment_info()
+            if part.ep_name == "QNNExecutionProvider"
+            for node in part.get_nodes()
+        }
+
+    assert {"Conv", "MaxPool"} <= on_qnn({})
+    found = on_qnn({"op_affinity": str(affinity)})
+    assert "Conv" in found and "MaxPool" not in found
+    with pytest.raises(Exception, match="could not be opened"):
+        on_qnn({"op_affinity": str(tmp_path / "missing.json")})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from conftest import EXAMPLES
+from foreign_models import computed, frozen_graph, paddle_program
 from ir_nets import (
     NETS,
     chain,
@@ -30,7 +32,15 @@ from openvino import opset13 as ops
 import editor
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.flops import op_flops
+from editor.graph.front_ends import _convert, source_of
 from editor.graph.openvino_ir import is_ir
+from editor.graph.scopes.tree import scopes_of
+from editor.workspace.layouts import (
+    BY_OPENVINO,
+    of_other_tools,
+    ready_made,
+    reasons_of_difference,
+)
 
 TFLITE = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
 TWO = [
@@ -106,6 +116,16 @@ def test_an_ir_says_of_a_network_what_its_onnx_says(tmp_path: Path) -> None:
     assert plan.placement.op_counts["A"] == kinds.count("Conv")
     x = {"pixel_values": np.random.default_rng(0).random((1, 3, 224, 224), np.float32)}
     assert np.allclose(plan.run(x)["logits"], by_openvino(path, x)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "resnet50"])
+def test_an_ir_of_an_onnx_file_has_its_blocks(name: str, tmp_path: Path) -> None:
+    """A convolution that OpenVINO divides was a block of its own, and so were weights that are computed."""
+    graphs = (converted(name, tmp_path), EXAMPLES / "models" / f"{name}.onnx")
+    blocks = [{scope.path for scope in scopes_of(editor.load_model(g)).scopes} for g in graphs]
+    assert blocks[0] == blocks[1]
+    assert len(blocks[0]) > 100
+    assert not any(path[-1] in ("weight", "bias") for path in blocks[0] if path)
 
 
 def test_open_sizes_are_chosen_and_openvino_infers_the_rest(tmp_path: Path) -> None:
@@ -201,6 +221,38 @@ def test_the_export_keeps_the_ir_and_its_script_sets_the_affinities(tmp_path: Pa
     assert all(set_there[name] == device for name, device in sidecar["affinities"].items())
     with pytest.raises(editor.ExportError, match="--to openvino"):
         plan.export("split", tmp_path / "split")
+
+
+@pytest.mark.parametrize("net", [*NETS, "mobilenetv2"], ids=str)
+def test_parts_of_an_ir_run_without_the_editor(net: Any, tmp_path: Path) -> None:
+    path = converted(net, tmp_path) if isinstance(net, str) else save(net(), tmp_path / "net.xml")
+    plan = editor.partition(path, TWO)
+    keys = placed_keys(plan)
+    plan = plan.repin(dict.fromkeys(keys[len(keys) // 3 : len(keys) // 2], "B"))
+    written = plan.export("split-ir", tmp_path / "out")
+    inputs = dict(random_inputs(plan.graph))
+    np.savez(tmp_path / "in.npz", **inputs)
+    run = [sys.executable, "run.py", tmp_path / "in.npz", tmp_path / "out.npz"]
+    done = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = plan.run(inputs)
+    found = np.load(tmp_path / "out.npz")
+    assert set(found) == set(expected)
+    assert all(np.array_equal(found[name], value) for name, value in expected.items())
+    parts = [ov.Core().read_model(file) for file in written if file.suffix == ".xml"]
+    assert len(parts) == len(plan.subgraphs)
+    origin = parts[0].get_rt_info(["hetero_editor", "made_by"]).astype(str)
+    assert plan.sha256 in origin
+
+
+def test_parts_for_a_device_that_is_not_here_run_on_the_cpu_and_say_so(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), "HETERO:GPU,OpenVINO.CPU")
+    plan = plan.repin({"product": "OpenVINO.CPU"})
+    plan.export("split-ir", tmp_path / "out")
+    code = "import numpy, run; print(run.Split().run({'x': numpy.ones((2, 4), numpy.float32)}))"
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=True)
+    assert "OpenVINO has no GPU here; subgraph 0 runs on the CPU" in done.stderr
 
 
 def test_a_plan_of_an_ir_is_saved_opened_and_drawn(tmp_path: Path) -> None:
@@ -304,6 +356,9 @@ def test_tflite_opens_by_way_of_openvino_and_computes_the_same(tmp_path: Path) -
     assert (graph.source, graph.name, graph.path) == ("tflite", "model", path)
     name = graph.tensor_names[graph.inputs[0]]
     assert name == "serving_default_input_2:0"
+    blocks = {scope.path for scope in scopes_of(graph).scopes}
+    assert ("model_1", "cq_t2010v2_1", "conv1d_2") in blocks
+    assert not any(";" in part for path in blocks for part in path)
     with pytest.warns(UserWarning, match="sizes assumed"):
         plan = editor.partition(path, TWO)
     keys = placed_keys(plan)
@@ -316,6 +371,77 @@ def test_tflite_opens_by_way_of_openvino_and_computes_the_same(tmp_path: Path) -
     split.save(tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["model"]["format"] == "tflite"
     assert editor.load_plan(tmp_path / "plan.json").affinity == split.affinity
+
+
+FOREIGN = {
+    "tensorflow": (frozen_graph, "net.pb", "a frozen TensorFlow graph"),
+    "paddle": (paddle_program, "net.pdmodel", "a PaddlePaddle model"),
+}
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_whole_models_of_tensorflow_and_paddle_compute_what_they_say(
+    source: str, tmp_path: Path
+) -> None:
+    make, name, _ = FOREIGN[source]
+    path = make(tmp_path / name)
+    graph = editor.load_model(path)
+    assert (graph.source, graph.name, graph.path) == (source, "net", path)
+    assert {"probs", "images"} == {
+        graph.tensor_names[t].removesuffix(":0") for t in (*graph.inputs, *graph.outputs)
+    }
+    (batch,) = graph.unbound
+    plan = editor.partition(editor.load_model(path, {batch: 2}), TWO)
+    images = np.random.default_rng(1).standard_normal((2, 6, 6, 2)).astype(np.float32)
+    given = images if source == "tensorflow" else images.transpose(0, 3, 1, 2).copy()
+    keys = placed_keys(plan)
+    kinds = {plan.graph.op_types[plan.graph.key_index[key]] for key in keys}
+    assert {"Conv", "Add", "Relu", "ReduceMean", "MatMul", "Softmax"} <= kinds
+    assert plan.affinity.keys() >= {k for k in ("head/MatMul:0", "conv.out") if k in keys}
+    for start in range(len(keys)):
+        split = plan.repin(dict.fromkeys(keys[start:], "B"))
+        (probs,) = split.run({graph.tensor_names[graph.inputs[0]]: given}).values()
+        assert np.allclose(probs, computed(images), atol=1e-6)
+    split.save(tmp_path / "plan.json")
+    assert editor.load_plan(tmp_path / "plan.json").affinity == split.affinity
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_names_of_a_converted_model_do_not_depend_on_what_was_read_before(
+    source: str, tmp_path: Path
+) -> None:
+    """OpenVINO numbers the layers that it makes in the order of the process; plans name ops by these numbers."""
+    make, name, _ = FOREIGN[source]
+    path = make(tmp_path / name)
+    found = source_of(path)
+    assert found is not None
+    for target in ("one.xml", "two.xml"):
+        _convert(path, found, tmp_path / target)
+        ov.Core().read_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    texts = [re.sub(' id="[^"]*"', "", (tmp_path / t).read_text()) for t in ("one.xml", "two.xml")]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+@pytest.mark.parametrize("fault", ["cut", "foreign"])
+def test_damaged_models_of_tensorflow_and_paddle_are_one_sentence(
+    fault: str, source: str, tmp_path: Path
+) -> None:
+    make, name, title = FOREIGN[source]
+    path = make(tmp_path / name)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] if fault == "cut" else b"PK" + bytes(200))
+    with pytest.raises(editor.ModelError, match=f"{title}, which OpenVINO cannot read") as error:
+        editor.load_model(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_paddle_model_without_its_weights_says_so(tmp_path: Path) -> None:
+    path = paddle_program(tmp_path / "net.pdmodel")
+    path.with_suffix(".pdiparams").unlink()
+    with pytest.raises(editor.ModelError, match=r"pdiparams"):
+        editor.load_model(path)
 
 
 def test_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
@@ -404,16 +530,78 @@ def test_an_onnx_model_has_no_npuw_plan(tmp_path: Path) -> None:
         plan.export("npuw", tmp_path)
 
 
-def test_a_dump_of_openvino_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_chains() -> Any:
+    x, z = (ops.parameter([2, 4], ov.Type.f32, name=name) for name in "xz")
+    ends = [named(ops.tanh(ops.relu(x)), "y"), named(ops.exp(ops.relu(z)), "w")]
+    return ov.Model(ends, [x, z], "two_chains")
+
+
+@pytest.mark.parametrize("form", ["xml", "onnx"])
+def test_openvino_itself_is_a_layout_with_the_reasons_of_each_difference(
+    form: str, tmp_path: Path
+) -> None:
+    """A table may forbid a device an op that it can run: HETERO knows no table, and takes the first device that claims it."""
+    path = EXAMPLES / "models" / "mobilenetv2.onnx"
+    if form == "xml":
+        path = save(two_chains(), tmp_path / "net.xml")
+    kind, key = ("Tanh", "w") if form == "xml" else ("Conv", "logits")
+    table = [{**TWO[0], "nonSupportedNodes": kind}, TWO[1]]
+    plan = editor.partition(path, table, pins={key: "B"})
+    (found,) = ready_made(plan.placement, [BY_OPENVINO])
+    assert found.placement is not None, found.problem
+    compiled = ov.Core().compile_model(path, "HETERO:CPU")
+    count = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    assert len(found.placement.subgraphs) == count
+    assert found.placement.op_counts["A"] == len(placed_keys(plan))
+    reasons = {
+        frozenset(plan.graph.op_types[op] for op in few): reason
+        for reason, few in reasons_of_difference(plan.placement, found.placement)
+    }
+    assert reasons[frozenset({kind})] == (
+        f"on B, there on A: A: the device table excludes {kind} on A (nonSupportedNodes)"
+    )
+    assert list(reasons.values()).count("on B, there on A: pinned") == 1
+    assert of_other_tools(plan.placement)[0].name == BY_OPENVINO
+
+
+def test_a_report_compares_with_what_openvino_itself_does(tmp_path: Path) -> None:
+    plan = editor.partition(save(chain(), tmp_path / "net.xml"), TWO, pins={"product": "B"})
+    (page,) = plan.export("html", tmp_path / "out", compare="tools")
+    text = page.read_text()
+    assert BY_OPENVINO in text
+    assert "as OpenVINO would" not in text
+
+
+def test_plans_without_devices_of_openvino_do_not_ask_it(tmp_path: Path) -> None:
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:GPU,CPU")
+    assert BY_OPENVINO not in {one.name for one in ready_made(plan.placement)}
+
+
+def test_a_model_that_openvino_cannot_read_has_no_layout_and_says_why(tmp_path: Path) -> None:
     path = save(chain(), tmp_path / "net.xml")
+    path.write_text(path.read_text().replace('type="Tanh"', 'type="NoSuchLayer"'))
+    plan = editor.partition(path, "HETERO:OpenVINO.CPU,NPU")
+    (found,) = ready_made(plan.placement, [BY_OPENVINO])
+    assert found.placement is None
+    assert "NoSuchLayer" in found.problem
+
+
+@pytest.mark.parametrize("net", [chain, with_branches, two_chains], ids=lambda net: net.__name__)
+@pytest.mark.parametrize("what", ["affinity", "subgraphs"])
+def test_a_dump_of_openvino_is_imported(
+    net: Callable[[], Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net()
+    path = save(model, tmp_path / "net.xml")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENVINO_HETERO_VISUALIZE", "1")
     ov.Core().compile_model(path, "HETERO:CPU", {})
-    (dump,) = tmp_path.glob("hetero_affinity_*.dot")
+    dump = tmp_path / f"hetero_{what}_{model.get_friendly_name()}.dot"  # bodies have their own
     table = [
         {"name": "A", "backendName": "OpenVINO.CPU"},
         {"name": "CPU", "backendName": "OpenVINO.CPU"},
     ]
     plan, report = editor.partition(path, table).import_affinities(dump)
-    assert (set(plan.affinity.values()), report.problems) == ({"CPU"}, ())
-    assert report.pinned == len(plan.graph)
+    placed = placed_keys(plan)
+    assert ({plan.affinity[key] for key in placed}, report.problems) == ({"CPU"}, ())
+    assert set(plan.pins) == set(placed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -74,3 +75,49 @@ def test_indices_and_masks_stay_and_hashes_do_not(tmp_path: Path) -> None:
     plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
     assert {key for key, name in plan.affinity.items() if name == "CPU"} == {"later"}
     assert "below 2^31" in str(plan.why("later"))
+
+
+NORMALISATIONS = {
+    "LayerNormalization": ("", 17, "xgb"),
+    "SimplifiedLayerNormalization": ("", 17, "xg"),
+    "SkipLayerNormalization": ("com.microsoft", 17, "xsgb"),
+    "SkipSimplifiedLayerNormalization": ("com.microsoft", 17, "xsg"),
+    "RMSNormalization": ("", 23, "xg"),
+    "InstanceNormalization": ("", 17, "xgb"),
+    "GroupNormalization": ("", 21, "xgb"),
+}
+
+
+@pytest.mark.parametrize("epsilon", [None, 1e-12, 1e-5, 1e-3])
+@pytest.mark.parametrize("kind", NORMALISATIONS)
+def test_a_normalisation_is_allowed_where_it_is_right_on_small_values(
+    kind: str, epsilon: float | None, tmp_path: Path
+) -> None:
+    """Values about 1 hide ``epsilon``: OpenVINO's default of ``SimplifiedLayerNormalization`` is another one."""
+    domain, opset, operands = NORMALISATIONS[kind]
+    shape, random = [2, 8, 8], np.random.default_rng(0)
+    attributes: dict[str, Any] = {} if epsilon is None else {"epsilon": epsilon}
+    if kind == "GroupNormalization":
+        attributes["num_groups"] = 2
+    info = helper.make_tensor_value_info
+    weights = [
+        numpy_helper.from_array(random.standard_normal(8).astype("f"), n)
+        for n in operands
+        if n in "gb"
+    ]
+    inputs = [info(n, TensorProto.FLOAT, shape) for n in operands if n in "xs"]
+    node = helper.make_node(kind, list(operands), ["y"], domain=domain, **attributes)
+    graph = helper.make_graph([node], "g", inputs, [info("y", TensorProto.FLOAT, shape)], weights)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    feeds = {v.name: (random.standard_normal(shape) * 1e-3).astype("f") for v in inputs}
+    case = Case(kind, model, feeds)
+    device = load_devices("HETERO:OpenVINO.CPU")[0]
+    reference, found = expected(case), computed(case, device)
+    is_right = np.allclose(found, reference, atol=0.01 * np.abs(reference).max())
+    reason, _ = answer(case, device, tmp_path)
+    assert bool(reason) != is_right
+    if kind == "SimplifiedLayerNormalization" and epsilon is None:
+        assert f"computes {kind} wrongly: off by up to" in reason
+    else:
+        assert is_right

@@ -23,7 +23,7 @@ import editor
 from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan, owned
 from editor.execution.measure.profile import profile_all
-from editor.runtimes.onnxruntime.plugins import plugin_devices
+from editor.runtimes.onnxruntime.plugins import ep_device, plugin_devices
 from editor.runtimes.protocols import AsynchronousExecutable
 
 pytestmark = pytest.mark.usefixtures("software_gpu")
@@ -265,3 +265,25 @@ def test_the_page_plans_and_benchmarks_it_and_says_what_was_copied(
     report = page.locator("#bench-result .report").text_content() or ""
     assert "execType: WebGPU->CPU, copied" in report and "execType: CPU->WebGPU, copied" in report
     assert "(estimate)" not in report
+
+
+def test_ops_of_the_export_stay_on_the_cpu(net: Path, tmp_path: Path) -> None:
+    plan = editor.partition(editor.load_model(net), "HETERO:WebGPU,CPU", pins={"c2": "CPU"})
+    written = plan.export("webgpu", tmp_path)
+    document = json.loads(written[0].read_text())
+    (device,) = [d for d in plugin_devices() if "WebGpu" in d.provider]
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices([ep_device(device)], document["provider_options"])
+    session = ort.InferenceSession(tmp_path / document["model"], options)
+    where = {
+        node.name: part.ep_name
+        for part in session.get_provider_graph_assignment_info()
+        for node in part.get_nodes()
+    }
+    expected = {"WebGPU": device.provider, "CPU": "CPUExecutionProvider"}
+    assert where["c2"] == "CPUExecutionProvider"
+    own = {key: name for key, name in where.items() if key in plan.affinity}  # it adds Transposes
+    assert own == {key: expected[plan.affinity[key]] for key in own}
+    assert len(own) > 5

@@ -29,7 +29,7 @@ from editor.web.tasks import TaskRegistry
 from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.layouts import differing, same_plan
+from editor.workspace.layouts import BY_OPENVINO, differing, same_plan
 from editor.workspace.solver import Solver, first_decisions
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
@@ -192,6 +192,27 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(
         "B",
     ] and document.placement.affinity == before
     assert document.undo() and document.devices[0].name == "NPU"
+
+
+def test_what_openvino_itself_does_is_in_the_table_with_reasons(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.set_devices(
+        [
+            {**document.devices[1].entry, "nonSupportedNodes": "Conv"},
+            dict(document.devices[0].entry),
+        ]
+    )
+    text = str(compare_view(document, document.layouts()))
+    convs = mobilenet.op_types.count("Conv")
+    assert f"{convs} ops here on A, there on B: B: the device table excludes Conv on B" in text, (
+        text
+    )
+    edit = LayoutEdit(do="use-layout", name=BY_OPENVINO)
+    _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
+    assert document.placement.op_counts["A"] == 0
+    assert len(document.placement.subgraphs) == 1
 
 
 def test_a_layout_that_exceeds_a_memory_says_so(mobilenet: Graph, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -14,6 +14,10 @@ from editor.graph.graph import Graph, TensorKind
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
 _OF_OPENVINO = "__module."
 """How OpenVINO calls the layers of a PyTorch model: ``__module.model.layers.0.mlp/aten::linear/MatMul``"""
+_PART = "/WithoutBiases"
+"""How OpenVINO calls the convolution or product that it divides from the addition of its operand, which keeps the name."""
+_JOINED = ";"
+"""Between the names of ops that TensorFlow Lite fused."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _LONGEST = 1 << 14
 """Characters; real modules are not nested so deep, and a hostile file may claim it on every op."""
@@ -140,6 +144,9 @@ _GENERATED = re.compile(
     r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)"
 )
 """Names that exporters generate; they contain no module name."""
+_MODULE = re.compile(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$")
+_DEPTH = 4
+"""Constants of constants that are looked at."""
 _NUMBER = re.compile(r"(|.*[._])(\d+)")
 
 
@@ -185,31 +192,35 @@ def _are_sufficient(traces: list[Path]) -> bool:
 def _trace(graph: Graph, op: int) -> Path:
     if graph.op_modules[op]:
         return tuple(part for part in graph.op_modules[op].split(".") if part)
-    name = graph.op_names[op].strip("/")
+    name = graph.op_names[op].partition(_JOINED)[0].removesuffix(_PART).strip("/")
     if "/" in name:
         return tuple(part for part in name.split("/")[:-1] if part)
     if name.count(".") > 1:
         return tuple(name.split(".")[:-1])
-    weights = [graph.tensor_names[t] for t in _weights(graph, op)]
-    named = (
-        w
-        for w in weights
-        if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _GENERATED.match(w)
-    )
-    best = max(named, key=len, default="")
-    return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
+    for weights in _weights(graph, op):
+        first = (w.partition(_JOINED)[0] for w in weights)
+        named = (w for w in first if _MODULE.search(w) and not _GENERATED.match(w))
+        if best := max(named, key=len, default=""):
+            return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
+    return ()
 
 
-def _weights(graph: Graph, op: int, depth: int = 3) -> list[int]:
-    """Constants that an op reads, and those from which they are computed (a transposed weight)."""
-    weights = []
-    for tensor in graph.op_reads[op].tolist():
-        producer = int(graph.tensor_producer[tensor])
-        if graph.tensor_kind[tensor] == TensorKind.INITIALIZER:
-            weights.append(tensor)
-        elif producer >= 0 and depth and graph.op_is_constant[producer]:
-            weights += [tensor, *_weights(graph, producer, depth - 1)]
-    return weights
+def _weights(graph: Graph, op: int) -> Iterator[list[str]]:
+    """Names of the constants that an op reads, then of those from which they are computed (a transposed weight), and so on."""
+    ops = [op]
+    for depth in range(_DEPTH):
+        names, makers = [], dict[int, None]()
+        for tensor in (tensor for each in ops for tensor in graph.op_reads[each].tolist()):
+            producer = int(graph.tensor_producer[tensor])
+            is_made = producer >= 0 and bool(graph.op_is_constant[producer])
+            if graph.tensor_kind[tensor] == TensorKind.INITIALIZER or (
+                is_made and depth < _DEPTH - 1
+            ):
+                names.append(graph.tensor_names[tensor])
+            if is_made:
+                makers[producer] = None
+        yield names
+        ops = list(makers)
 
 
 def _completed(graph: Graph, placed: Sequence[int], traces: list[Path]) -> list[Path]:

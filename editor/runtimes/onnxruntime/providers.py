@@ -12,6 +12,8 @@ CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 QNN = "QNNExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
+TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
+WEBGPU = "WebGpuExecutionProvider"
 NOT_A_DEVICE = frozenset({"AzureExecutionProvider"})
 """Providers without hardware of their own: a cloud endpoint."""
 
@@ -19,7 +21,7 @@ PROVIDER_NAMES = {
     CPU: "CPU",
     CUDA: "CUDA",
     TENSORRT: "TensorRT",
-    "NvTensorRTRTXExecutionProvider": "TensorRT-RTX",
+    TENSORRT_RTX: "TensorRT-RTX",
     "ROCMExecutionProvider": "ROCm",
     "MIGraphXExecutionProvider": "MIGraphX",
     "DmlExecutionProvider": "DirectML",
@@ -33,7 +35,7 @@ PROVIDER_NAMES = {
     "DnnlExecutionProvider": "DNNL",
     "NnapiExecutionProvider": "NNAPI",
     "CANNExecutionProvider": "CANN",
-    "WebGpuExecutionProvider": "WebGPU",
+    WEBGPU: "WebGPU",
     "JsExecutionProvider": "JS",
     "SnpeExecutionProvider": "SNPE",
     "RknpuExecutionProvider": "RKNPU",
@@ -52,7 +54,7 @@ SIMULATED = {QNN: "Hexagon NPU, simulated on"}
 DEPEND_ON_NEIGHBOURS = frozenset({QNN})
 """Providers that compile subgraphs: a Conv between DequantizeLinear and QuantizeLinear is theirs, and alone it may not be."""
 WRITE_CONTEXTS = frozenset(
-    {QNN, "OpenVINOExecutionProvider", "VitisAIExecutionProvider", "NvTensorRTRTXExecutionProvider"}
+    {QNN, "OpenVINOExecutionProvider", "VitisAIExecutionProvider", TENSORRT_RTX}
 )
 """Providers that write what they compiled into a model of ``EPContext`` ops, which loads without compiling."""
 SELECTS_BY_UNIT = frozenset({CUDA, TENSORRT, "ROCMExecutionProvider", "MIGraphXExecutionProvider"})

@@ -367,6 +367,27 @@ def _same_locale() -> Iterator[None]:
             locale.setlocale(locale.LC_ALL, before)
 
 
+def default_properties(device: Device) -> dict[str, Any]:
+    """What the editor asks of OpenVINO where the device table asks for nothing else."""
+    properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    if device.provider.startswith("CPU") and "INFERENCE_PRECISION_HINT" not in device.properties:
+        properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
+    return properties
+
+
+def save_part(submodel: SubModel, path: Path, stamp: str) -> list[str]:
+    """Writes a part of an IR as an IR of its own; its inputs that are left, in order.
+
+    Raises whatever OpenVINO raises.
+    """
+    made = read_model(submodel)
+    if stamp:
+        made.set_rt_info(stamp, ["hetero_editor", "made_by"])
+    ov.serialize(made, path, path.with_suffix(".bin"))
+    ports = _ports(list(made.inputs), submodel.inputs)
+    return [name for name, port in zip(submodel.inputs, ports, strict=True) if port is not None]
+
+
 def compile_model(
     submodel: SubModel,
     device: Device,
@@ -389,9 +410,7 @@ def compile_model(
     Raises:
         ExecutionError: OpenVINO refuses the sub-model.
     """
-    properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    if device.provider.startswith("CPU") and "INFERENCE_PRECISION_HINT" not in device.properties:
-        properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
+    properties: dict[str, Any] = default_properties(device)
     if options.threads and device.provider.startswith("CPU"):
         properties["INFERENCE_NUM_THREADS"] = options.threads
     keeps = options.keep and not extra and _can_be_kept(submodel.model)

@@ -19,7 +19,7 @@ from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, tidy_name
+from editor.workspace.layouts import BY_OPENVINO, READY_MADE, WITHIN_MEMORY, tidy_name
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -238,6 +238,7 @@ def _wrong_name(document: Document, name: str) -> str:
         return "Give the plan a name first, in the field beside the button."
     if name in document.store.layouts(document.id) or name in (
         PRESENT,
+        BY_OPENVINO,
         *READY_MADE,
         *WITHIN_MEMORY,
     ):

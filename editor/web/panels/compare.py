@@ -14,6 +14,7 @@ from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind, too_close
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
+from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
@@ -22,11 +23,21 @@ from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout, differing, duplicate_layouts, figures, same_plan
+from editor.workspace.layouts import (
+    BY_OPENVINO,
+    Layout,
+    differing,
+    duplicate_layouts,
+    figures,
+    reasons_of_difference,
+    same_plan,
+)
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
+
+_MOST_REASONS = 4
 
 
 def compare_panel(graph: Graph) -> html.Div:
@@ -257,6 +268,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 _other_devices(layout),
                 again,
                 _over_memory(layout),
+                *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
@@ -362,6 +374,15 @@ def _difference(layout: Layout, count: int, same: bool) -> Any:
         title="Select the ops that are placed differently",
         **{"data-layout-show": layout.name},
     )
+
+
+def _reasons(now: Placement, there: Placement) -> list[Any]:
+    """Why the plan differs from what OpenVINO says; the commonest reasons."""
+    found = reasons_of_difference(now, there)
+    lines = [f"{pluralize(len(ops), 'op')} here {reason}" for reason, ops in found[:_MOST_REASONS]]
+    if (more := len(found) - _MOST_REASONS) > 0:
+        lines.append(f"… and {pluralize(more, 'more reason')}")
+    return [html.Div(line, className="hint") for line in lines]
 
 
 def _other_devices(layout: Layout) -> Any:

@@ -1,0 +1,181 @@
+"""Settings by which single execution providers of ONNX Runtime keep ops off their device.
+
+A provider takes what it can, unless it is told otherwise; these files tell it. Each writer names where its form is from.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from editor.arguments import check_one_of
+from editor.errors import ExportError
+from editor.exports.model_copy import open_copy, write_model
+from editor.files import json_text, safe_stem, write_atomic
+from editor.graph.graph import Graph
+from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.providers import (
+    QNN,
+    TENSORRT,
+    TENSORRT_RTX,
+    WEBGPU,
+    provider_of,
+)
+from editor.text import pluralize
+
+_CPU = "cpu"
+_MOST_NAMED = 5
+
+
+def unique_names(graph: Graph) -> list[str]:
+    """[op] its name, or its key where it has none or shares it."""
+    shared, keys = Counter(graph.op_names), graph.op_keys
+    names = [
+        name if name and shared[name] == 1 else key
+        for name, key in zip(graph.op_names, keys, strict=True)
+    ]
+    again = Counter(names)
+    return [name if again[name] == 1 else f"{name}#{op}" for op, name in enumerate(names)]
+
+
+def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str = "") -> list[Path]:
+    """Writes ``<model>.op_affinity.json``, whose path is the provider option ``op_affinity`` of QNN.
+
+    The form is that of ``OpAffinityMap::FromConfigFile`` (`onnxruntime/core/providers/qnn/qnn_op_affinity_map.cc` of
+    onnxruntime-qnn 2.7, pull request 599): a backend for each type of op. A backend for each name is from pull request 785,
+    which no release has yet; 2.7 ignores it.
+    """
+    graph = placement.graph
+    kept, mixed = _types(placement, _device(placement, device, QNN))
+    named, model, written = _with_names(placement, out_dir, stamp) if mixed else ([], "", [])
+    document: dict[str, Any] = {
+        "made_by": stamp,
+        "op_type": dict.fromkeys(sorted(kept), _CPU),
+    }
+    if mixed:
+        document |= {
+            "op_name": {named[op]: _CPU for ops in mixed.values() for op in ops},
+            **({"model": model} if model else {}),
+        }
+        _tell_of_mixed(
+            graph, mixed, "`op_name` keeps them off it, which onnxruntime-qnn 2.7 ignores"
+        )
+    path = out_dir / f"{safe_stem(graph.name)}.op_affinity.json"
+    return [write_atomic(path, json_text(document)), *written]
+
+
+def write_webgpu(
+    placement: Placement, out_dir: Path, stamp: str = "", device: str = ""
+) -> list[Path]:
+    """Writes ``<model>_webgpu.json``, and a copy of the model with names where ops have none of their own.
+
+    ``forceCpuNodeNames`` is a list in JavaScript (`InferenceSession.WebGpuExecutionProviderOption` of onnxruntime-web) and
+    lines of a text elsewhere (`core/providers/webgpu/webgpu_provider_factory.cc`).
+    """
+    graph = placement.graph
+    names, model, written = _with_names(placement, out_dir, stamp)
+    chosen = _device(placement, device, WEBGPU)
+    off = [names[op] for op in _off(placement, chosen)]
+    if broken := next((name for name in off if len(name.splitlines()) != 1), None):
+        raise ExportError(
+            f"the name {broken!r} has more than one line, which forceCpuNodeNames cannot have"
+        )
+    document = {
+        "made_by": stamp,
+        "model": model or graph.path.name,
+        "executionProviders": [{"name": "webgpu", "forceCpuNodeNames": off}],
+        "provider_options": {"forceCpuNodeNames": "\n".join(off)},
+    }
+    path = out_dir / f"{safe_stem(graph.name)}_webgpu.json"
+    return [write_atomic(path, json_text(document)), *written]
+
+
+def write_tensorrt(
+    placement: Placement, out_dir: Path, stamp: str = "", device: str = ""
+) -> list[Path]:
+    """Writes ``<model>_tensorrt.json`` with the provider options of TensorRT and of TensorRT-RTX.
+
+    They are lists of types with commas (pull request 23705 of ONNX Runtime, and its provider `nv_tensorrt_rtx`), so that a type
+    of which some ops are on the device stays there.
+    """
+    graph = placement.graph
+    kept, mixed = _types(placement, _device(placement, device, TENSORRT, TENSORRT_RTX))
+    if mixed:
+        _tell_of_mixed(graph, mixed, "TensorRT is told types only, so it may run them")
+    types = ",".join(sorted(kept))
+    document = {
+        "made_by": stamp,
+        "provider_options": {
+            TENSORRT: {"trt_op_types_to_exclude": types},
+            TENSORRT_RTX: {"nv_op_types_to_exclude": types},
+        },
+        "not_kept_off": sorted(graph.op_keys[op] for ops in mixed.values() for op in ops),
+    }
+    path = out_dir / f"{safe_stem(graph.name)}_tensorrt.json"
+    return [write_atomic(path, json_text(document))]
+
+
+def _device(placement: Placement, asked: str, *providers: str) -> str:
+    """The device that a provider runs: the one that was asked for, else the one of such a provider, else the first."""
+    names = [d.name for d in placement.devices]
+    if asked:
+        check_one_of(asked, names, "the plan has no device", ExportError)
+        return asked
+    own = (d.name for d in placement.devices if provider_of(d) in providers)
+    return next(own, names[0])
+
+
+def _off(placement: Placement, device: str) -> list[int]:
+    """Ops that are on other devices, in topological order; without constants."""
+    return [op for op in _placed(placement) if _name(placement, op) != device]
+
+
+def _types(placement: Placement, device: str) -> tuple[set[str], dict[str, list[int]]]:
+    """Types of which no op is on a device; and for types of which some are, the ops that are not."""
+    graph = placement.graph
+    on = {graph.op_types[op] for op in _placed(placement) if _name(placement, op) == device}
+    kept: set[str] = set()
+    mixed: dict[str, list[int]] = {}
+    for op in _off(placement, device):
+        kind = graph.op_types[op]
+        if kind in on:
+            mixed.setdefault(kind, []).append(op)
+        else:
+            kept.add(kind)
+    return kept, mixed
+
+
+def _placed(placement: Placement) -> list[int]:
+    return [
+        op for op in placement.graph.order.tolist() if placement.division.subgraph_of_op[op] >= 0
+    ]
+
+
+def _name(placement: Placement, op: int) -> str:
+    device: int = placement.assignment.device[op]
+    return placement.devices[device].name
+
+
+def _with_names(
+    placement: Placement, out_dir: Path, stamp: str
+) -> tuple[list[str], str, list[Path]]:
+    """[op] its name; the file of a copy that has these names, where the model has not, and what was written."""
+    graph, names = placement.graph, unique_names(placement.graph)
+    if all(names[op] == graph.op_names[op] for op in _placed(placement)):
+        return names, "", []
+    model = open_copy(graph)
+    for node, name in zip(model.graph.node, names, strict=True):
+        node.name = name
+    path = out_dir / f"{safe_stem(graph.name)}_named.onnx"
+    return names, path.name, write_model(model, graph, path, stamp)
+
+
+def _tell_of_mixed(graph: Graph, mixed: dict[str, list[int]], how: str) -> None:
+    kinds = ", ".join(f"{len(ops)} {kind}" for kind, ops in list(mixed.items())[:_MOST_NAMED])
+    count = sum(map(len, mixed.values()))
+    warnings.warn(
+        f"{pluralize(count, 'op')} of types that are on the device, too ({kinds}): {how}",
+        stacklevel=3,
+    )

@@ -1,0 +1,168 @@
+"""Settings of other runtimes: what each takes, as far as it can be read back without it.
+
+What QNN and WebGPU make of theirs is in ``qnn_cases.py`` and ``webgpu_cases.py``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import editor
+from editor.graph.graph import Graph
+
+BOX = [{"name": "NPU"}, {"name": "CPU"}]
+KNOBS = ("qnn", "webgpu", "tensorrt")
+
+
+def chain(path: Path, names: list[str]) -> Path:
+    """Relu, Tanh, Relu, Exp with these names."""
+    kinds = ["Relu", "Tanh", "Relu", "Exp"]
+    tensors = ["x", "a", "b", "c", "y"]
+    nodes = [
+        helper.make_node(kind, [tensors[i]], [tensors[i + 1]], name=names[i])
+        for i, kind in enumerate(kinds)
+    ]
+    info = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [2]) for t in "xy"]
+    graph = helper.make_graph(nodes, "chain", info[:1], info[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def read(paths: list[Path]) -> dict[str, object]:
+    (path,) = [p for p in paths if p.suffix == ".json"]
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_types_of_which_none_is_on_the_device_are_kept_off_it(tmp_path: Path) -> None:
+    graph = editor.load_model(chain(tmp_path / "net.onnx", ["p", "q", "r", "s"]))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
+    qnn = read(plan.export("qnn", tmp_path / "qnn"))
+    assert (qnn["op_type"], "op_name" in qnn) == ({"Exp": "cpu", "Tanh": "cpu"}, False)
+    tensorrt = read(plan.export("tensorrt", tmp_path / "trt"))
+    assert tensorrt["provider_options"] == {
+        "TensorrtExecutionProvider": {"trt_op_types_to_exclude": "Exp,Tanh"},
+        "NvTensorRTRTXExecutionProvider": {"nv_op_types_to_exclude": "Exp,Tanh"},
+    }
+    webgpu = read(plan.export("webgpu", tmp_path / "gpu"))
+    assert webgpu["executionProviders"] == [{"name": "webgpu", "forceCpuNodeNames": ["q", "s"]}]
+    assert webgpu["provider_options"] == {"forceCpuNodeNames": "q\ns"}
+    assert webgpu["model"] == "net.onnx"
+
+
+def test_an_op_whose_type_is_on_the_device_too_is_named_or_said(tmp_path: Path) -> None:
+    graph = editor.load_model(chain(tmp_path / "net.onnx", ["p", "q", "r", "s"]))
+    plan = editor.partition(graph, BOX, pins={"c": "CPU"})
+    with pytest.warns(UserWarning, match=r"1 op .*1 Relu.*`op_name` keeps them off"):
+        qnn = read(plan.export("qnn", tmp_path / "qnn"))
+    assert (qnn["op_type"], qnn["op_name"]) == ({}, {"r": "cpu"})
+    with pytest.warns(UserWarning, match="told types only"):
+        tensorrt = read(plan.export("tensorrt", tmp_path / "trt"))
+    assert tensorrt["not_kept_off"] == ["c"]
+
+
+def test_ops_without_names_get_some_in_a_copy(tmp_path: Path) -> None:
+    graph = editor.load_model(chain(tmp_path / "net.onnx", ["same", "", "same", "s"]))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
+    written = plan.export("webgpu", tmp_path / "gpu")
+    document = read(written)
+    assert document["provider_options"] == {"forceCpuNodeNames": "b\ns"}
+    copy = onnx.load(tmp_path / "gpu" / str(document["model"]))
+    assert [node.name for node in copy.graph.node] == ["a", "b", "c", "s"]
+
+
+@pytest.mark.parametrize("form", KNOBS)
+def test_the_device_of_a_knob_can_be_named(form: str, tmp_path: Path) -> None:
+    graph = editor.load_model(chain(tmp_path / "net.onnx", ["p", "q", "r", "s"]))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU"})
+    text = json.dumps(read(plan.export(form, tmp_path / "out", device="CPU")))  # type: ignore[arg-type]  # one of a literal
+    assert ("Relu" in text or '"p"' in text) and "Tanh" not in text and '"q"' not in text
+    with pytest.raises(editor.ExportError, match="the plan has no device"):
+        plan.export(form, tmp_path / "out", device="TPU")  # type: ignore[arg-type]  # one of a literal
+
+
+def test_names_that_a_setting_cannot_have_are_refused(tmp_path: Path) -> None:
+    graph = editor.load_model(chain(tmp_path / "net.onnx", ["p", "two\nlines", "r=s", "s"]))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU"})
+    with pytest.raises(editor.ExportError, match="more than one line"):
+        plan.export("webgpu", tmp_path / "out")
+    with pytest.raises(editor.ExportError, match="separate Olive's assignments"):
+        plan.export("olive", tmp_path / "out")
+
+
+def test_olive_gets_a_split_for_each_op_in_order(mobilenet: Graph, tmp_path: Path) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
+    plan = editor.partition(mobilenet, BOX, pins=dict.fromkeys(keys[40:60], "CPU"))
+    written = plan.export("olive", tmp_path)
+    model = onnx.load(written[0])
+    text = next(p.value for p in model.metadata_props if p.key == "split_assignments")
+    # As `SplitModel` reads it.
+    splits = {key: int(value) for key, value in (each.split("=") for each in text.split(";"))}
+    assert sorted(set(splits.values())) == [s.id for s in plan.subgraphs]
+    split_of = {output: splits.get(n.name) for n in model.graph.node for output in n.output}
+    for node in model.graph.node:
+        if (own := splits.get(node.name)) is not None:
+            assert all(own >= before for t in node.input if (before := split_of.get(t)) is not None)
+    table = [{"name": f"split {s.id}", "backendName": "CPU"} for s in plan.subgraphs]
+    again, report = editor.partition(mobilenet, table).import_affinities(written[0])
+    assert report.problems == ()
+    assert [s.ops for s in again.subgraphs] == [s.ops for s in plan.subgraphs]
+
+
+def test_olive_s_cost_model_has_the_weights_and_work_of_modules(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    plan = editor.partition(mobilenet, BOX)
+    (path,) = [p for p in plan.export("olive", tmp_path) if p.suffix == ".csv"]
+    with path.open() as file:
+        rows = {row["module"]: row for row in csv.DictReader(file)}
+    first = rows["model.mobilenet_v2.conv_stem.first_conv.convolution"]
+    assert (first["num_params"], first["num_bytes"]) == (str(32 * 27 + 32), str(4 * (32 * 27 + 32)))
+    assert int(first["num_flops"]) >= 2 * 112 * 112 * 32 * 27
+    assert sum(int(row["num_params"]) for row in rows.values()) > 3_000_000
+
+
+def test_splits_of_modules_are_imported_as_olive_applies_them(tmp_path: Path) -> None:
+    path = chain(
+        tmp_path / "net.onnx", ["/layers.0/p/Relu", "/layers.0/q/Tanh", "/layers.1/r", "s"]
+    )
+    model = onnx.load(path)
+    model.metadata_props.add(key="split_assignments", value="layers.0=0;layers.0.q=1;layers.1=1")
+    onnx.save(model, path)
+    table = [{"name": f"split {i}", "backendName": "CPU"} for i in range(2)]
+    plan, report = editor.partition(path, table).import_affinities(path)
+    assert plan.pins == {"a": "split 0", "b": "split 1", "c": "split 1"}
+    assert report.kind == "Olive split assignments"
+
+
+def test_model_explorer_gets_device_time_and_reason(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, BOX, pins={mobilenet.op_keys[-1]: "CPU"})
+    device, time, reason = (
+        json.loads(path.read_text()) for path in plan.export("model-explorer", tmp_path)
+    )
+    for data in (device, time, reason):
+        assert set(data) <= {"name", "results", "gradient"}
+        assert len(data["results"]) == sum(s.size for s in plan.subgraphs)
+        assert all(set(v) <= {"value", "bgColor"} for v in data["results"].values())
+    last = mobilenet.op_names[-1]
+    assert device["results"][last]["value"] == "CPU"
+    assert reason["results"][last]["value"].startswith("pinned")
+    assert [stop["stop"] for stop in time["gradient"]] == [0, 1]
+    assert "estimate" in time["name"]
+    assert all(result["value"] >= 0 for result in time["results"].values())
+
+
+def test_model_explorer_finds_ops_of_tflite_by_their_tensors(tmp_path: Path) -> None:
+    path = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
+    with pytest.warns(UserWarning, match="sizes assumed"):
+        plan = editor.partition(path, "HETERO:OpenVINO.CPU,NPU")
+    data = json.loads(plan.export("model-explorer", tmp_path)[0].read_text())
+    graph = plan.graph
+    assert set(data["results"]) == {graph.op_keys[op] for op in plan.placement.placed_ops}
