@@ -101,8 +101,8 @@ def test_every_command_that_prints_a_result_prints_it_as_json(tmp_path: Path) ->
     for name, words in commands.items():
         if name == "import":
             (found,) = csv.parent.glob("*.csv")
-            words = tuple(found if word is csv else word for word in words)
-        answers[name] = json.loads(run(*words, "--json").stdout)
+            commands[name] = tuple(found if word is csv else word for word in words)
+        answers[name] = json.loads(run(*commands[name], "--json").stdout)
     assert answers["partition"]["subgraphs"] == 4
     assert answers["partition"]["written"][0] == str(plan)
     assert {each["wanted"] for each in answers["partition"]["fallbacks"]} == {"OpenVINO"}
