@@ -70,6 +70,12 @@ from .workspace.audits import AuditShare as AuditShare
 from .workspace.audits import Crossing as Crossing
 from .workspace.audits import audit as audit
 from .workspace.audits import audit_genai as audit_genai
+from .workspace.diffs import DiffOp as DiffOp
+from .workspace.diffs import ModelDiff as ModelDiff
+from .workspace.diffs import OpChange as OpChange
+from .workspace.diffs import OpPair as OpPair
+from .workspace.diffs import WeightChange as WeightChange
+from .workspace.diffs import diff as diff
 from .workspace.plan import ImportReport as ImportReport
 from .workspace.plan import Plan as Plan
 from .workspace.plan import load_plan as load_plan

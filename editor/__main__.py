@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_watch_commands(commands)
     _add_audit_commands(commands)
     _add_advise_command(commands)
+    _add_diff_command(commands)
     _add_workspace_command(commands)
     _add_worker_command(commands)
     _add_adapter_commands(commands)
@@ -526,6 +527,33 @@ def _add_advise_command(commands: Any) -> None:
         help="of --repro: the device that refuses the op; default: the first of the plan that does",
     )
     advise.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _add_diff_command(commands: Any) -> None:
+    diff = _add(
+        commands,
+        "diff",
+        "diff_commands.diff",
+        "what came, went and changed between two versions of a model, and where the same devices put each",
+    )
+    diff.add_argument("before", type=Path, help="a model")
+    diff.add_argument("after", type=Path, help="another version of it, in any format that opens")
+    diff.add_argument(
+        "--devices",
+        default="HETERO",
+        metavar="SPEC",
+        help="a device table (YAML) or HETERO:A,B, on which each of them is placed; default: the devices of this machine; "
+        "none: places none",
+    )
+    diff.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    _add_define(diff)
+    diff.add_argument(
+        "--out",
+        type=Path,
+        metavar="F",
+        help="write all ops: F.json or F.csv; or a folder for both and the two plans",
+    )
+    diff.add_argument("--json", action="store_true", help="machine-readable")
 
 
 def _add_define(command: argparse.ArgumentParser) -> None:
