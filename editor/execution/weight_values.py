@@ -67,6 +67,21 @@ def gaps(one: Graph, other: Graph, pairs: Sequence[tuple[Scaled, Scaled]]) -> li
     return run(_gaps, one, other, pairs, what=READING, path=one.path) if pairs else []
 
 
+def arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
+    """Constant tensor -> its values, for those that are known: of small constants, such as scales.
+
+    Raises:
+        EditorError: as ``digests``.
+    """
+    return run(_arrays, graph, tensors, what=READING, path=graph.path) if tensors else {}
+
+
+def _arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
+    values = _Values(graph)
+    found = {tensor: values.array(tensor) for tensor in tensors}
+    return {tensor: array for tensor, array in found.items() if array is not None}
+
+
 def _digests(graph: Graph) -> dict[int, bytes]:
     values = _Values(graph)
     read = np.zeros(len(graph.tensor_names), bool)
