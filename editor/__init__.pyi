@@ -26,6 +26,8 @@ from .execution.compiled_plan import CompiledPlan as CompiledPlan
 from .execution.compiled_plan import RunTimes as RunTimes
 from .execution.compiled_plan import TransferTime as TransferTime
 from .execution.generation import Generation as Generation
+from .execution.measure.accuracy import Accuracy as Accuracy
+from .execution.measure.accuracy import TensorError as TensorError
 from .execution.measure.figures import Baseline as Baseline
 from .execution.measure.figures import BenchmarkResult as BenchmarkResult
 from .execution.measure.figures import Difference as Difference

@@ -127,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan_commands(commands)
     _add_measure_commands(commands)
+    _add_accuracy_command(commands)
     _add_report_commands(commands)
     _add_watch_commands(commands)
     _add_audit_commands(commands)
@@ -286,6 +287,47 @@ def _add_measure_commands(commands: Any) -> None:
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
     _add_measure_options(tune, seconds=4.0, modes=True)
+
+
+def _add_accuracy_command(commands: Any) -> None:
+    accuracy = _add(
+        commands,
+        "accuracy",
+        "accuracy_commands.accuracy",
+        "where a plan loses accuracy: each tensor against a reference, and the first op that leaves the tolerance",
+    )
+    accuracy.add_argument("plan", type=Path)
+    how = accuracy.add_mutually_exclusive_group()
+    how.add_argument(
+        "--reference",
+        type=Path,
+        metavar="MODEL",
+        help="the float original of a quantised or converted model (default: the unsplit model in float32 on the CPU)",
+    )
+    how.add_argument(
+        "--reference-outputs",
+        type=Path,
+        metavar="F.npz",
+        help="values of outputs or other tensors by name, for --inputs; also a folder of .npy files",
+    )
+    accuracy.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
+    accuracy.add_argument(
+        "--every-tensor",
+        action="store_true",
+        help="compare all tensors, not those at the ends of subgraphs only",
+    )
+    accuracy.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="of the largest difference, relative to the largest magnitude; default: by the element type and the precision "
+        "of the devices",
+    )
+    accuracy.add_argument(
+        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
+    )
+    accuracy.add_argument("--csv", type=Path, metavar="F", help="write one row for each tensor")
+    accuracy.add_argument("--json", action="store_true", help="machine-readable")
 
 
 def _add_strict(command: argparse.ArgumentParser) -> None:

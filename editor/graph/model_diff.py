@@ -466,8 +466,8 @@ class _Matcher:
     def leftovers(self) -> None:
         """Pairs what is left by name, though its type or surroundings changed, and what took the exact place of another."""
         for one, other in self._names():
-            same = self.a.kinds[one] == self.b.kinds[other]
-            if same or self.support(one, other) > 0:
+            kinds = {self.a.kinds[one], self.b.kinds[other]}
+            if len(kinds) == 1 or (not kinds & _PASS_ON and self.support(one, other) > 0):
                 self.match(one, other, How.NAME)
         for one in self.a.graph.order.tolist():
             if not self.a.compared[one] or self.to_b[one] >= 0:
