@@ -37,7 +37,6 @@ from editor.runtimes.registry import stand_in
 from editor.runtimes.values import to_numpy
 from editor.text import pluralize
 
-Origin = Literal["none", "grown", "inherited"]
 Floats = npt.NDArray[np.float64]
 Take = Callable[[Sequence[str]], Mapping[str, Any]]
 """Names of tensors of the reference -> their values."""
@@ -72,7 +71,7 @@ class TensorError:
     tolerance: float
     """Of ``relative``."""
     ok: bool
-    origin: Origin
+    origin: Literal["none", "grown", "inherited"]
     """``grown`` in the op, or in what is between it and the next compared tensors before it; ``inherited`` from these."""
     inherited: float
     """The largest noise of the compared tensors before it; 0 where only inputs are."""
@@ -613,7 +612,6 @@ def _results(placement: Placement, found: Mapping[str, _Gap]) -> list[TensorErro
         op = int(graph.tensor_producer[graph.tensor_index[name]])
         subgraph = int(placement.division.subgraph_of_op[op])
         inherited = before[op]
-        origin: Origin = "grown" if gap.noise > _GROWS * inherited else "inherited"
         results.append(
             TensorError(
                 tensor=name,
@@ -628,7 +626,11 @@ def _results(placement: Placement, found: Mapping[str, _Gap]) -> list[TensorErro
                 cosine=gap.cosine,
                 tolerance=gap.tolerance,
                 ok=gap.ok,
-                origin=origin if gap.noise else "none",
+                origin="none"
+                if not gap.noise
+                else "grown"
+                if gap.noise > _GROWS * inherited
+                else "inherited",
                 inherited=inherited,
             )
         )
