@@ -1,9 +1,12 @@
-"""Reads the values of a model's constants, one at a time: their digests, and how far those of two models are apart."""
+"""Reads the values of a model's constants, one at a time: their digests, and how far those of two models are apart.
+
+Models are matched here as far as that needs weights.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +16,10 @@ from onnx import TensorProto, numpy_helper
 
 from editor.errors import EditorError
 from editor.execution.cut import Cutter
+from editor.graph.constants import values_of
 from editor.graph.external_data import is_external, load_tensor
 from editor.graph.graph import Graph
+from editor.graph.model_diff import Matching, match_ops
 from editor.sandbox.watch import READING
 from editor.sandbox.worker import run
 
@@ -56,6 +61,38 @@ def digests(graph: Graph) -> dict[int, bytes]:
         EditorError: the model file is gone or has changed, or its weights are not there.
     """
     return run(_digests, graph, what=READING, path=graph.path)
+
+
+@dataclass(frozen=True)
+class MatchedModels:
+    """Two models whose ops are matched."""
+
+    matching: Matching
+    digests: tuple[Mapping[int, bytes], Mapping[int, bytes]]
+    """Of the constants of each."""
+    values: tuple[Mapping[int, str], Mapping[int, str]]
+    """Texts of the small constants of each."""
+    problems: tuple[str, ...]
+    """Why weights had no part in it."""
+
+
+def match_models(one: Graph, other: Graph) -> MatchedModels:
+    """Matches the ops of two models, by their weights, too, where these are there.
+
+    Raises:
+        EditorError: a model file is gone or has changed.
+    """
+    contents: list[Mapping[int, bytes]] = []
+    problems = []
+    for graph in (one, other):
+        try:
+            contents.append(digests(graph))
+        except EditorError as error:
+            contents.append({})
+            problems.append(f"weights are not compared: {error}")
+    values = [values_of(g, np.flatnonzero(g.tensor_is_constant).tolist()) for g in (one, other)]
+    known, texts = (contents[0], contents[1]), (values[0], values[1])
+    return MatchedModels(match_ops(one, other, known, texts), known, texts, tuple(problems))
 
 
 def gaps(one: Graph, other: Graph, pairs: Sequence[tuple[Scaled, Scaled]]) -> list[Gap]:

@@ -14,9 +14,8 @@ import numpy as np
 from editor.arguments import as_mapping, as_path
 from editor.devices.device import Device
 from editor.devices.table import Spec
-from editor.errors import EditorError, ModelError, UnsupportedOpError
-from editor.execution.weight_values import Gap, Scaled, digests, gaps
-from editor.graph.constants import values_of
+from editor.errors import ModelError, UnsupportedOpError
+from editor.execution.weight_values import Gap, Scaled, gaps, match_models
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_diff import (
@@ -24,7 +23,6 @@ from editor.graph.model_diff import (
     How,
     base_type,
     input_name,
-    match_ops,
     plain_name,
     settings_of,
     weights_of_op,
@@ -36,6 +34,8 @@ from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import estimate
 from editor.text import human_seconds, pluralize
 from editor.workspace.plan import Plan, partition
+
+Graphs = tuple[Graph, Graph]
 
 
 @dataclass(frozen=True)
@@ -206,16 +206,29 @@ def diff(
     """
     notes: list[str] = []
     graphs = _graphs(one, other, {} if define is None else as_mapping(define, "define"), notes)
-    contents = tuple(_digests(graph, notes) for graph in graphs)
-    values = tuple(values_of(g, np.flatnonzero(g.tensor_is_constant).tolist()) for g in graphs)
-    matching = match_ops(*graphs, (contents[0], contents[1]), (values[0], values[1]))
+    plans = tuple(_plan(graph, devices, policy, notes) for graph in graphs)
+    return _diff(graphs, (plans[0], plans[1]), notes)
+
+
+def diff_plans(one: Plan, other: Plan) -> ModelDiff:
+    """Compares the models of two plans, as ``diff``, with the placements that they have.
+
+    Raises:
+        ModelError: the models have no op in common.
+    """
+    return _diff((one.graph, other.graph), (one, other), [])
+
+
+def _diff(graphs: Graphs, plans: tuple[Plan | None, Plan | None], notes: list[str]) -> ModelDiff:
+    found = match_models(*graphs)
+    notes += found.problems
+    matching, contents, values = found.matching, found.digests, found.values
     pairs = matching.pairs(graphs[0].order)
     if not pairs and all(_compared(graph) for graph in graphs):
         raise ModelError(
             f"{graphs[0].path} and {graphs[1].path} have no op in common by name, weights or structure; "
             "compare two versions of one model"
         )
-    plans = tuple(_plan(graph, devices, policy, notes) for graph in graphs)
     times = _times(plans)
     if graphs[0].format != graphs[1].format:
         notes.append(
@@ -250,7 +263,7 @@ def diff(
         went=_only(graphs[0], graphs[1], [a for a, _ in pairs], plans[0], times[0]),
         came=_only(graphs[1], graphs[0], [b for _, b in pairs], plans[1], times[1]),
         ends=(*_end_changes(graphs, "input"), *_end_changes(graphs, "output")),
-        plans=(plans[0], plans[1]),
+        plans=plans,
         seconds=(times[0].total, times[1].total),
         kinds=(times[0].kind, times[1].kind),
         notes=tuple(dict.fromkeys(notes)),
@@ -317,14 +330,6 @@ def _known(path: Path, define: Mapping[str, int]) -> dict[str, int]:
             continue
         known[name] = size
     return known
-
-
-def _digests(graph: Graph, notes: list[str]) -> Digests:
-    try:
-        return digests(graph)
-    except EditorError as error:
-        notes.append(f"weights are not compared: {error}")
-        return {}
 
 
 def _plan(
@@ -402,9 +407,6 @@ def _makers(graph: Graph) -> dict[str, str]:
         plain_name(graph.tensor_names[t]): graph.op_keys[int(graph.tensor_producer[t])]
         for t in made
     }
-
-
-Graphs = tuple[Graph, Graph]
 
 
 def _setting_changes(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from editor.errors import EditorError, ExecutionError
+from editor.errors import ExecutionError
 from editor.execution.inputs import UNREADABLE, check_inputs
 from editor.execution.measure.mismatch import (
     MAX_BYTES,
@@ -25,12 +25,11 @@ from editor.execution.measure.mismatch import (
     precision_of_plan,
     unsplit_values,
 )
-from editor.execution.weight_values import arrays, digests
+from editor.execution.weight_values import arrays, match_models
 from editor.files import meant
-from editor.graph.constants import values_of
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.graph.model_diff import match_ops, plain_name
+from editor.graph.model_diff import plain_name
 from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 from editor.runtimes.registry import stand_in
@@ -312,16 +311,7 @@ def _tensors_in_common(original: Graph, graph: Graph) -> dict[str, tuple[str, ..
     """Tensor of a model -> those of its original that may be the same: of its name, of the op that was matched, and of what
     follows that op and has no partner, as an activation may be fused with the op, or with the quantisation behind it."""
     theirs = _computed(original)
-    contents: list[Mapping[int, bytes]] = []
-    for each in (original, graph):
-        try:
-            contents.append(digests(each))
-        except EditorError:  # without its weights it is matched by the rest
-            contents.append({})
-    values = [
-        values_of(g, np.flatnonzero(g.tensor_is_constant).tolist()) for g in (original, graph)
-    ]
-    matching = match_ops(original, graph, (contents[0], contents[1]), (values[0], values[1]))
+    matching = match_models(original, graph).matching
     found = {name: [plain_name(name)] for name in _computed(graph)}
     for one, other in matching.pairs(original.order):
         rows = (original.op_outputs[one].tolist(), graph.op_outputs[other].tolist())

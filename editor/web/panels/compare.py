@@ -19,6 +19,7 @@ from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
+from editor.web.panels.versions import versions_form
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, duplicate_layouts, figures, same_plan
@@ -55,6 +56,7 @@ def compare_panel(define: Mapping[str, int]) -> html.Div:
                 id="compare-result",
             ),
             *_sizes_form(define),
+            *versions_form(),
         ],
         className="bench",
     )
