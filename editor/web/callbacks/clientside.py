@@ -59,6 +59,7 @@ def register(app: Dash) -> None:
         Input("bench-start", "n_clicks"),
         Input("bench-profile", "n_clicks"),
         Input("bench-tune", "n_clicks"),
+        Input("bench-accuracy", "n_clicks"),
         State("bench-seconds", "value"),
         State("bench-mode", "value"),
         State("bench-requests", "value"),

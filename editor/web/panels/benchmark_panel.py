@@ -8,6 +8,7 @@ from typing import Any
 from dash import dcc, html
 
 from editor.arguments import MOST_TOKENS
+from editor.execution.measure.accuracy import Accuracy
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import TokenBenchmark
@@ -31,6 +32,8 @@ from editor.web.panels.tables import (
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
+
+_MOST_GROWN = 10
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
@@ -56,6 +59,11 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         "Tune",
                         id="bench-tune",
                         title="Runs the best few plans, and proposes the fastest",
+                    ),
+                    controls.Button(
+                        "Accuracy",
+                        id="bench-accuracy",
+                        title="Compares every tensor with the unsplit model in float32; Colour: error shows it in the graph",
                     ),
                     controls.Button(
                         "Calibrate",
@@ -250,6 +258,47 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
                 html.Pre(result.text(), className="report"),
             ]
         ),
+    ]
+
+
+def accuracy_view(result: Accuracy) -> list[Any]:
+    """The first op outside its tolerance, the outputs, and where noise grows most."""
+    outputs = [one for one in result.tensors if one.tensor in result.outputs]
+    chosen = dict.fromkeys((*filter(None, [result.first]), *outputs, *result.grown[:_MOST_GROWN]))
+    rows = [
+        html.Tr(
+            [
+                html.Td(html.B(one.name, title=one.tensor)),
+                html.Td(one.type),
+                html.Td(one.device),
+                html.Td("equal" if not one.noise else f"{one.snr:.1f} dB"),
+                html.Td(f"{one.relative:.2g} (tolerance {one.tolerance:g})"),
+                html.Td(f"{one.cosine:.6f}"),
+                html.Td("" if one.origin == "none" else one.origin),
+                html.Td(
+                    "first outside its tolerance"
+                    if one is result.first
+                    else "output"
+                    if one in outputs
+                    else ""
+                ),
+            ]
+        )
+        for one in chosen
+    ]
+    verdict = (
+        "all are within their tolerances"
+        if result.first is None
+        else f"{sum(not one.ok for one in result.tensors):,} are outside their tolerances"
+    )
+    head = ("Op", "Type", "Device", "Signal to noise", "Relative error", "Cosine", "Noise", "")
+    return [
+        html.P(
+            f"{pluralize(len(result.tensors), 'tensor')} compared with {result.reference}: {verdict}.",
+            className="hint wide",
+        ),
+        _plain_table(head, rows),
+        *(html.P(note, className="hint wide") for note in result.notes),
     ]
 
 
