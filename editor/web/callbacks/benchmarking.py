@@ -11,8 +11,8 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
+from editor.web.panels.accuracy import accuracy_view
 from editor.web.panels.benchmark_panel import (
-    accuracy_view,
     chart,
     failed,
     idle,

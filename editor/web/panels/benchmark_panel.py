@@ -8,7 +8,6 @@ from typing import Any
 from dash import dcc, html
 
 from editor.arguments import MOST_TOKENS
-from editor.execution.measure.accuracy import Accuracy
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import TokenBenchmark
@@ -21,7 +20,7 @@ from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.charts import Bar, versus_figure
-from editor.web.panels.parts import kind_badge, problem
+from editor.web.panels.parts import kind_badge, plain_table, problem
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -32,8 +31,6 @@ from editor.web.panels.tables import (
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-
-_MOST_GROWN = 10
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
@@ -261,47 +258,6 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
     ]
 
 
-def accuracy_view(result: Accuracy) -> list[Any]:
-    """The first op outside its tolerance, the outputs, and where noise grows most."""
-    outputs = [one for one in result.tensors if one.tensor in result.outputs]
-    chosen = dict.fromkeys((*filter(None, [result.first]), *outputs, *result.grown[:_MOST_GROWN]))
-    rows = [
-        html.Tr(
-            [
-                html.Td(html.B(one.name, title=one.tensor)),
-                html.Td(one.type),
-                html.Td(one.device),
-                html.Td("equal" if not one.noise else f"{one.snr:.1f} dB"),
-                html.Td(f"{one.relative:.2g} (tolerance {one.tolerance:g})"),
-                html.Td(f"{one.cosine:.6f}"),
-                html.Td("" if one.origin == "none" else one.origin),
-                html.Td(
-                    "first outside its tolerance"
-                    if one is result.first
-                    else "output"
-                    if one in outputs
-                    else ""
-                ),
-            ]
-        )
-        for one in chosen
-    ]
-    verdict = (
-        "all are within their tolerances"
-        if result.first is None
-        else f"{sum(not one.ok for one in result.tensors):,} are outside their tolerances"
-    )
-    head = ("Op", "Type", "Device", "Signal to noise", "Relative error", "Cosine", "Noise", "")
-    return [
-        html.P(
-            f"{pluralize(len(result.tensors), 'tensor')} compared with {result.reference}: {verdict}.",
-            className="hint wide",
-        ),
-        _plain_table(head, rows),
-        *(html.P(note, className="hint wide") for note in result.notes),
-    ]
-
-
 def tokens_view(result: TokenBenchmark) -> list[Any]:
     """What tokens take on the plan and unsplit, and by the length of the context."""
     figures = [result.figures, *result.unsplit]
@@ -335,19 +291,14 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
             [notes[0], " ", kind_badge(Kind.ESTIMATE if result.simulated else Kind.MEASUREMENT)],
             className="hint wide",
         ),
-        _plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
-        _plain_table(("Tokens before", "A token takes"), contexts),
+        plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
+        plain_table(("Tokens before", "A token takes"), contexts),
         *(
             html.P(note, className="hint wide")
             for note in notes[1:]
             if not note.startswith("  ") and " a token (95 %" not in note
         ),
     ]
-
-
-def _plain_table(titles: tuple[str, ...], rows: list[html.Tr]) -> html.Table:
-    heads = [html.Th(title, scope="col") for title in titles]
-    return html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="plain")
 
 
 def runs_view(document: Document) -> list[Any]:
