@@ -7,6 +7,14 @@
   /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
   const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
+  /* The colour mode where it is a scale and has figures; those of errors come with a measurement. */
+  /** @param {Messages.View} view */
+  function scaledMode(view) {
+    const mode = page.colourMode;
+    if (mode !== "heat" && mode !== "weight" && mode !== "error") return null;
+    return view[mode].length ? mode : null;
+  }
+
   /* Fill and word of an op in the chosen colour mode. */
   /** @type {Hetero["lookOf"]} */
   function lookOf(view, i) {
@@ -17,8 +25,9 @@
       return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], device.levels[level]];
     }
     if (page.colourMode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
-    if (page.colourMode === "heat" || page.colourMode === "weight") {
-      const step = view[page.colourMode][i];
+    const scaled = scaledMode(view);
+    if (scaled) {
+      const step = view[scaled][i];
       return [{ fill: HEAT[step], ink: step > 5 ? "#111418" : "#ffffff" }, device.name];
     }
     if (page.colourMode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
@@ -35,9 +44,14 @@
     // the list of devices says it already, unless it is hidden
     box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
     if (box.hidden) return;
-    box.classList.toggle("one-line", mode === "heat" || mode === "weight");
-    if (mode === "heat" || mode === "weight") {
-      const scale = view.scales[mode],
+    const scaled = scaledMode(view);
+    box.classList.toggle("one-line", scaled !== null);
+    if (mode === "error" && !scaled) {
+      box.append("Press Accuracy, in the tab Benchmark, to measure the errors of this plan");
+      return;
+    }
+    if (scaled) {
+      const scale = view.scales[scaled],
         bar = document.createElement("i");
       bar.className = "scale";
       bar.style.background = `linear-gradient(90deg, ${HEAT.join(", ")})`;

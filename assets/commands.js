@@ -182,6 +182,7 @@
     ),
     ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
     ...inTab("Benchmark", { "bench-tune": "Tune: try the best plans for real" }),
+    ...inTab("Benchmark", { "bench-accuracy": "Accuracy: compare every tensor with the unsplit model" }),
     ...inTab("Compare", { "compare-start": "Compare layouts" }),
     ...inTab("Fallbacks", { "hints-start": "Suggest improvements", "advise-start": "Try other forms of ops that fall back" }),
     ...["tools", "inspector", "dock"].map(
@@ -291,6 +292,7 @@
       subgraph: "subgraph",
       heat: "time",
       weight: "memory",
+      error: "error, signal to noise",
       pinned: "pinned",
     }),
     ...choices("detail-mode", "Draw", { ops: "every op", blocks: "blocks", subgraphs: "subgraphs" }),

@@ -75,6 +75,10 @@
     unpinOp: (ops) => editor.edit({ do: "unpin", ops: numbers(ops) }),
     allOn: (device) => editor.selectDevice(Number(device)),
     ops: (text) => editor.set("selection", { data: { ops: editor.opsIn(text), select: true, count: true, reveal: true } }),
+    there: (address, button) => {
+      if (button.dataset.here) editor.goTo(button.dataset.here);
+      window.open(address, "hetero-other"); // the same window for all of them, which only jumps
+    },
     part: (part) => editor.showPart(Number(part)),
     rules: (what, button) => editor.rulesButton(what, button),
     ruleOps: (_value, button) => editor.ruleOps(button),

@@ -10,7 +10,7 @@
   /** @param {boolean} running */
   function setButtons(running) {
     if (!running) editor.set("bench-open", { children: "Benchmark", className: null });
-    for (const id of ["bench-start", "bench-profile", "bench-tune"]) editor.set(id, { disabled: running });
+    for (const id of ["bench-start", "bench-profile", "bench-tune", "bench-accuracy"]) editor.set(id, { disabled: running });
     editor.set("bench-cancel", { disabled: !running, busy: false });
   }
 
@@ -51,7 +51,7 @@
     editor.set("bench-progress", { value: (100 * event.share).toFixed(1) });
     setButtons(!done);
     if (!done) {
-      const doing = { profile: "Profiling", tune: "Tuning" }[event.kind] ?? "Measuring";
+      const doing = { profile: "Profiling", tune: "Tuning", accuracy: "Comparing" }[event.kind] ?? "Measuring";
       editor.set("bench-open", { children: `${doing} ${Math.round(100 * event.share)} %`, className: "running" });
     }
     if (!begun && !done)
@@ -70,6 +70,7 @@
    * @param {unknown} _start
    * @param {unknown} _profile
    * @param {unknown} _tune
+   * @param {unknown} _accuracy
    * @param {Messages.RunRequest["seconds"]} seconds
    * @param {Messages.RunRequest["mode"]} mode
    * @param {Messages.RunRequest["requests"]} requests
@@ -77,11 +78,13 @@
    * @param {Messages.RunRequest["prompt"]} prompt
    * @param {Messages.RunRequest["new"]} tokens
    */
-  async function startRun(_start, _profile, _tune, seconds, mode, requests, memory, prompt, tokens) {
+  async function startRun(_start, _profile, _tune, _accuracy, seconds, mode, requests, memory, prompt, tokens) {
     const pressed = window.dash_clientside.callback_context.triggered.find(({ value }) => value);
     if (!pressed) return;
     const generates = /** @type {string | undefined} */ (mode) === "tokens",
-      kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune" })[pressed.prop_id.split(".")[0]];
+      kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune", "bench-accuracy": "accuracy" })[
+        pressed.prop_id.split(".")[0]
+      ];
     editor.set("bench-problem", { children: null });
     setButtons(true);
     try {

@@ -224,6 +224,10 @@
     if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
   }
 
+  window.addEventListener("hashchange", () => {
+    if (page.view) openLink();
+  });
+
   /** @type {Hetero["showLink"]} */
   function showLink(ops) {
     const hash = ops.length === 1 ? `#op=${ops[0]}` : "";

@@ -26,6 +26,8 @@ from .execution.compiled_plan import CompiledPlan as CompiledPlan
 from .execution.compiled_plan import RunTimes as RunTimes
 from .execution.compiled_plan import TransferTime as TransferTime
 from .execution.generation import Generation as Generation
+from .execution.measure.accuracy import Accuracy as Accuracy
+from .execution.measure.accuracy import TensorError as TensorError
 from .execution.measure.figures import Baseline as Baseline
 from .execution.measure.figures import BenchmarkResult as BenchmarkResult
 from .execution.measure.figures import Difference as Difference
@@ -71,6 +73,12 @@ from .workspace.audits import AuditShare as AuditShare
 from .workspace.audits import Crossing as Crossing
 from .workspace.audits import audit as audit
 from .workspace.audits import audit_genai as audit_genai
+from .workspace.diffs import DiffOp as DiffOp
+from .workspace.diffs import ModelDiff as ModelDiff
+from .workspace.diffs import OpChange as OpChange
+from .workspace.diffs import OpPair as OpPair
+from .workspace.diffs import WeightChange as WeightChange
+from .workspace.diffs import diff as diff
 from .workspace.model_set import Member as Member
 from .workspace.model_set import ModelSet as ModelSet
 from .workspace.model_set import SharedDevice as SharedDevice

@@ -127,10 +127,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan_commands(commands)
     _add_measure_commands(commands)
+    _add_accuracy_command(commands)
     _add_report_commands(commands)
     _add_watch_commands(commands)
     _add_audit_commands(commands)
     _add_advise_command(commands)
+    _add_diff_command(commands)
     _add_workspace_command(commands)
     _add_worker_command(commands)
     _add_adapter_commands(commands)
@@ -350,6 +352,47 @@ def _add_json_file(command: argparse.ArgumentParser) -> None:
         metavar="F",
         help="write the result as JSON into a file; without one, print it in place of the text",
     )
+
+
+def _add_accuracy_command(commands: Any) -> None:
+    accuracy = _add(
+        commands,
+        "accuracy",
+        "accuracy_commands.accuracy",
+        "where a plan loses accuracy: each tensor against a reference, and the first op that leaves the tolerance",
+    )
+    accuracy.add_argument("plan", type=Path)
+    how = accuracy.add_mutually_exclusive_group()
+    how.add_argument(
+        "--reference",
+        type=Path,
+        metavar="MODEL",
+        help="the float original of a quantised or converted model (default: the unsplit model in float32 on the CPU)",
+    )
+    how.add_argument(
+        "--reference-outputs",
+        type=Path,
+        metavar="F.npz",
+        help="values of outputs or other tensors by name, for --inputs; also a folder of .npy files",
+    )
+    accuracy.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
+    accuracy.add_argument(
+        "--every-tensor",
+        action="store_true",
+        help="compare all tensors, not those at the ends of subgraphs only",
+    )
+    accuracy.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="of the largest difference, relative to the largest magnitude; default: by the element type and the precision "
+        "of the devices",
+    )
+    accuracy.add_argument(
+        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
+    )
+    accuracy.add_argument("--csv", type=Path, metavar="F", help="write one row for each tensor")
+    _add_json(accuracy)
 
 
 def _add_strict(command: argparse.ArgumentParser) -> None:
@@ -606,6 +649,33 @@ def _add_advise_command(commands: Any) -> None:
         help="of --repro: the device that refuses the op; default: the first of the plan that does",
     )
     _add_json(advise)
+
+
+def _add_diff_command(commands: Any) -> None:
+    diff = _add(
+        commands,
+        "diff",
+        "diff_commands.diff",
+        "what came, went and changed between two versions of a model, and where the same devices put each",
+    )
+    diff.add_argument("before", type=Path, help="a model")
+    diff.add_argument("after", type=Path, help="another version of it, in any format that opens")
+    diff.add_argument(
+        "--devices",
+        default="HETERO",
+        metavar="SPEC",
+        help="a device table (YAML) or HETERO:A,B, on which each of them is placed; default: the devices of this machine; "
+        "none: places none",
+    )
+    diff.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    _add_define(diff)
+    diff.add_argument(
+        "--out",
+        type=Path,
+        metavar="F",
+        help="write all ops: F.json or F.csv; or a folder for both and the two plans",
+    )
+    _add_json(diff)
 
 
 def _add_define(command: argparse.ArgumentParser) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _MAX_CHARACTERS = 24
 _MOST_BYTES = 2.0**60
@@ -141,6 +143,15 @@ def spreadsheet_cell(value: object) -> object:
         if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value)
         else value
     )
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The text of a CSV file; strangers chose what is in its cells."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
+    return text.getvalue()
 
 
 def from_spreadsheet_cell(cell: str) -> str:

@@ -560,6 +560,7 @@ export interface View {
   partColour: number[];
   heat: number[];
   weight: number[];
+  error: number[];
   scales: Scales;
   policy: string;
   costs: string;
@@ -589,6 +590,7 @@ export interface ViewDevice {
 export interface Scales {
   heat: Scale;
   weight: Scale;
+  error: Scale;
 }
 /**
  * The ends of a colour scale in words.
@@ -736,7 +738,7 @@ export interface RunEvent {
  * A benchmark, a profile or a tuning to start.
  */
 export interface RunRequest {
-  kind?: "benchmark" | "profile" | "tune" | "tokens";
+  kind?: "benchmark" | "profile" | "tune" | "tokens" | "accuracy";
   /**
    * For the benchmark or the tuning in all, for the profile per device; 3 by default.
    */

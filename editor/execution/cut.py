@@ -432,10 +432,12 @@ def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list
 
 
 def missing_types(placement: Placement) -> list[str]:
-    """Boundary tensors whose type ONNX shape inference does not know; see ``Cutter.infer_types``."""
+    """Tensors that subgraphs pass on whose type ONNX shape inference does not know; see ``Cutter.infer_types``."""
     graph = placement.graph
-    return [
-        b.tensor
-        for b in placement.boundaries
-        if not graph.tensor_types[graph.tensor_index[b.tensor]]
-    ]
+    passed = dict.fromkeys(
+        (
+            *(b.tensor for b in placement.boundaries),
+            *(name for s in placement.subgraphs for name in s.outputs),
+        )
+    )
+    return [name for name in passed if not graph.tensor_types[graph.tensor_index[name]]]

@@ -27,6 +27,12 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import Value
 from editor.runtimes.values import CODES, EXTENSIONS, is_value
 
+UNREADABLE = (
+    *(OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError),
+    *(NotImplementedError, RuntimeError, KeyError, SyntaxError, tokenize.TokenError),
+)
+"""What numpy and zipfile raise for files that are damaged."""
+
 
 def read_inputs(graph: Graph, path: Path, some: bool = False) -> dict[str, Value]:
     """Reads inputs from an ``.npz`` file, a folder of ``.npy`` files, an image or a sound, and checks them against the graph.
@@ -45,20 +51,7 @@ def read_inputs(graph: Graph, path: Path, some: bool = False) -> dict[str, Value
         values = _read_arrays(graph, path)
     except FileNotFoundError as error:
         raise ExecutionError(f"{str(path)[:300]}: no such file{meant(path)}") from error
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-        MemoryError,
-        NotImplementedError,
-        RuntimeError,
-        KeyError,
-        SyntaxError,
-        tokenize.TokenError,
-    ) as error:
+    except UNREADABLE as error:
         raise ExecutionError(
             f"{str(path)[:300]}: not an .npz file of inputs, or a folder of .npy files "
             f"({error or type(error).__name__})"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +25,7 @@ from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.wires import wire_bytes, wire_name
-from editor.text import human_bytes, human_seconds, pluralize, spreadsheet_cell
+from editor.text import csv_text, human_bytes, human_seconds, pluralize
 
 
 @dataclass(frozen=True)
@@ -336,44 +334,44 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
     source = source_of_figures(graph, placement.devices, placement.settings)
     costs = costs_of(graph, placement.devices, source)
     kinds = [basis_of(costs, source, [d]).kind for d in range(len(placement.devices))]
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(
-        [
-            "op",
-            "device",
-            "type",
-            "name",
-            "subgraph",
-            "pinned",
-            "flops",
-            "bytes",
-            "seconds",
-            "kind",
-            "because",
-        ]
-    )
+    columns = [
+        "op",
+        "device",
+        "type",
+        "name",
+        "subgraph",
+        "pinned",
+        "flops",
+        "bytes",
+        "seconds",
+        "kind",
+        "because",
+    ]
+    rows: list[tuple[object, ...]] = []
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
             why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
-            cells = (
-                graph.op_keys[op],
-                why.device,
-                graph.type_label(op),
-                graph.op_names[op],
-                int(subgraph_of_op[op]),
-                "yes" if why.pinned else "no",
-                int(flops[op]),
-                int(moved[op]),
-                f"{costs.op[op, device]:.4g}",
-                kinds[device],
-                why.because,
+            rows.append(
+                (
+                    graph.op_keys[op],
+                    why.device,
+                    graph.type_label(op),
+                    graph.op_names[op],
+                    int(subgraph_of_op[op]),
+                    "yes" if why.pinned else "no",
+                    int(flops[op]),
+                    int(moved[op]),
+                    f"{costs.op[op, device]:.4g}",
+                    kinds[device],
+                    why.because,
+                )
             )
-            rows.writerow(
-                [spreadsheet_cell(cell) for cell in cells]
-            )  # the author of the model chose the names
     comment = f"# {stamp}\n" if stamp else ""
-    return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
+    return [
+        write_atomic(
+            out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + csv_text(columns, rows)
+        )
+    ]
 
 
 def write_json(

@@ -416,7 +416,7 @@ class AppState:
 
         Args:
             document: what to measure.
-            kind: ``benchmark``, ``profile``, ``tune`` or ``tokens``.
+            kind: ``benchmark``, ``profile``, ``tune``, ``tokens`` or ``accuracy``.
             options: for how long, and what.
 
         Raises:
@@ -433,6 +433,8 @@ class AppState:
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
+            elif kind == "accuracy":
+                job = self.jobs.submit(tasks.accuracy, recipe)
             elif kind == "tokens":
                 lengths = options.prompt, options.new
                 job = self.jobs.submit(tasks.generate, recipe, document.title, *lengths, {})

@@ -40,7 +40,7 @@ class BenchmarkState:
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
-    """``benchmark``, ``profile``, ``tune`` or ``tokens``"""
+    """``benchmark``, ``profile``, ``tune``, ``tokens`` or ``accuracy``"""
     kept: bool = False
     """It is in the document's list of benchmarks."""
     problem: str = ""
@@ -64,7 +64,7 @@ class BenchmarkState:
     @property
     def called(self) -> str:
         """What it is, for people."""
-        return "tuning" if self.kind == "tune" else self.kind
+        return {"tune": "tuning", "accuracy": "comparison of tensors"}.get(self.kind, self.kind)
 
     @property
     def has_result(self) -> bool:

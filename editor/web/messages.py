@@ -440,6 +440,7 @@ class Scales(TypedDict):
 
     heat: Scale
     weight: Scale
+    error: Scale
 
 
 class RibbonPart(TypedDict):
@@ -496,6 +497,8 @@ class View(TypedDict):
     partColour: list[int]
     heat: list[int]
     weight: list[int]
+    error: list[int]
+    """Empty while the accuracy of this plan is not measured"""
     scales: Scales
     policy: str
     costs: str
@@ -566,7 +569,7 @@ class Status(TypedDict):
 class RunRequest(_Received):
     """A benchmark, a profile or a tuning to start."""
 
-    kind: Literal["benchmark", "profile", "tune", "tokens"] = "benchmark"
+    kind: Literal["benchmark", "profile", "tune", "tokens", "accuracy"] = "benchmark"
     seconds: float | str | None = None
     """For the benchmark or the tuning in all, for the profile per device; 3 by default."""
     mode: Literal["latency", "throughput"] = "latency"

@@ -9,7 +9,7 @@ from typing import Any
 from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError, WorkspaceError
 from editor.sandbox.jobs import TIME_LIMIT_SECONDS
-from editor.text import human_seconds
+from editor.text import human_seconds, pluralize
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
@@ -117,6 +117,9 @@ def _end_text(
         return "Profiled.", 1.0
     if benchmark.kind == "tune":
         return result.proposal, 1.0
+    if benchmark.kind == "accuracy":
+        document.accuracy = benchmark.plan.placement.fingerprint, result
+        return f"Compared {pluralize(len(result.tensors), 'tensor')}.", 1.0
     if benchmark.kind == "tokens":
         token = human_seconds(result.figures.token.median)
         return f"Done: {token} a token, {result.figures.tokens_per_second:.1f} tokens/s.", 1.0

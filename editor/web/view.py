@@ -78,9 +78,11 @@ def view_of(document: Document) -> View:
         ],
         "heat": _steps(seconds),
         "weight": _steps(weights),
+        "error": _error_steps(document, ops),
         "scales": {
             "heat": _scale(seconds, human_seconds, f"per op, {basis.kind} {basis.source}"),
             "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written"),
+            "error": {"low": "1e-6", "high": "1", "what": "noise, relative to the reference"},
         },
         "policy": policy_value(placement.settings),
         "costs": costs_value(document),
@@ -247,6 +249,19 @@ def _steps(values: Floats) -> list[int]:
         np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9
     ).astype(int)
     return [int(step) for step in steps]
+
+
+def _error_steps(document: Document, ops: Sequence[int]) -> list[int]:
+    """0 to 9 for a noise from a millionth to 1; empty while the accuracy of this plan is not measured."""
+    known = document.accuracy
+    if known is None or known[0] != document.placement.fingerprint:
+        return []
+    noise = np.zeros(len(document.graph))
+    for one in known[1].tensors:
+        op = document.graph.key_index[one.key]
+        noise[op] = max(noise[op], one.noise)
+    steps = 9 + 1.5 * np.log10(np.clip(noise, 1e-6, 1.0))
+    return np.rint(steps).astype(int)[ops].tolist() if ops else []
 
 
 def _scale(values: Floats, form: Callable[[float], str], what: str) -> Scale:

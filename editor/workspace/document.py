@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices
@@ -28,6 +28,9 @@ from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocu
 from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
 from editor.workspace.plan import ImportReport, Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
+
+if TYPE_CHECKING:  # it takes time to import
+    from editor.execution.measure.accuracy import Accuracy
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Document:
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
         self._solver = solver
+        self.accuracy: tuple[str, Accuracy] | None = None
+        """The fingerprint of the placement whose tensors were compared last, and what came of it."""
         self._original = store.decisions(record.id, 0)
         self._placement = self._solver.solve_stored(self._decisions)
         self.version = record.version

@@ -30,6 +30,7 @@ from editor.errors import (
     EditorError,
     ExecutionError,
     ExportError,
+    ModelError,
     NoProfileError,
     PinError,
     PlanError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.advice.advice import Advice
     from editor.execution.compiled_plan import CompiledPlan
     from editor.execution.generation import Generation, Generator
+    from editor.execution.measure.accuracy import Accuracy
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
@@ -375,6 +377,55 @@ class Plan:
                 plan._successor = plan._improved(error, given)
         raise ExecutionError(
             f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
+        )
+
+    def accuracy(
+        self,
+        reference: Graph | str | Path | Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Value] | None = None,
+        *,
+        every_tensor: bool = False,
+        tolerance: float | None = None,
+        threads: int = 0,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> Accuracy:
+        """Runs the plan once and compares its tensors with a reference, in this process.
+
+        Args:
+            reference: None for the unsplit model in float32 on the CPU; the float original of a quantised or converted model,
+                as a graph or a path; or values by the names of tensors.
+            inputs: values by name; invented where they are left out.
+            every_tensor: all tensors, not those at the ends of subgraphs only.
+            tolerance: of the relative error; None: by the element type and the precision of the devices.
+            threads: per subgraph; 0 leaves the choice to the runtime.
+            progress: called with (done, total, text).
+
+        Raises:
+            ExecutionError: the plan or the reference does not run, or the reference is of another model or of other sizes.
+        """
+        from editor.execution.invented_inputs import random_inputs
+        from editor.execution.measure import accuracy
+
+        if tolerance is not None and not 0 < tolerance < float("inf"):
+            raise ExecutionError(f"the tolerance must be a number above 0, not {shown(tolerance)}")
+        threads = as_count(threads, "threads", 0, MOST_THREADS)
+        if isinstance(reference, Mapping) and inputs is None:
+            raise ExecutionError("values of a reference are of certain inputs: give these, too")
+        values = random_inputs(self.graph) if inputs is None else inputs
+        if reference is None:
+            made = accuracy.unsplit_reference(self.placement, values, threads)
+        elif isinstance(reference, Mapping):
+            known = as_mapping(reference, "the reference", ExecutionError)
+            made = accuracy.given_reference(self.placement, known, "the given values")
+        else:
+            original = (
+                reference
+                if isinstance(reference, Graph)
+                else accuracy.load_original(as_path(reference, "a model", ModelError), self.graph)
+            )
+            made = accuracy.original_reference(self.placement, original, values, threads)
+        return accuracy.measure_accuracy(
+            self.placement, values, made, every_tensor, tolerance, threads, progress
         )
 
     def generate(

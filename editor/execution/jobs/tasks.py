@@ -17,6 +17,7 @@ from editor.errors import ExecutionError, JobError
 from editor.execution.inputs import read_inputs
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.learning import run_until_right
+from editor.execution.measure.accuracy import Accuracy, measure_accuracy, unsplit_reference
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
@@ -209,6 +210,20 @@ def generate(
             channel.stopped,
             prompt_placement,
         )
+
+
+def accuracy(channel: Channel, recipe: Recipe) -> Accuracy:
+    """Compares every tensor of a plan with the unsplit model; see ``measure_accuracy``."""
+    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    placement, inputs = recipe.placement(graph), random_inputs(graph)
+
+    def report(done: int, total: int, text: str) -> None:
+        if channel.stopped():
+            raise JobError("cancelled")
+        channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
+
+    reference = unsplit_reference(placement, inputs)
+    return measure_accuracy(placement, inputs, reference, every_tensor=True, progress=report)
 
 
 def _with_memory(

@@ -41,8 +41,7 @@ from editor.execution.measure.mismatch import (
     drawn_outputs,
     drawn_text,
     first_differences,
-    precision_of,
-    precision_of_wires,
+    precision_of_plan,
     summary,
 )
 from editor.execution.measure.prediction import costs_by_best_source, explain_deviation
@@ -524,14 +523,8 @@ class Benchmark:
             return None
         reference = self._names.get(name) or stand_in(self.graph.format)
         return compare(
-            name, expected, actual, self._precision(placement, reference), placement.graph
+            name, expected, actual, precision_of_plan(placement, reference), placement.graph
         )
-
-    def _precision(self, placement: Placement, reference: Device) -> str:
-        names = {s.device for s in placement.subgraphs}
-        used = [d for d in placement.devices if d.name in names]
-        sending = used if len({d.machine for d in used}) > 1 else []
-        return precision_of_wires(sending, precision_of([reference, *used]))
 
     def _with_first_differences(
         self, placement: Placement, difference: Difference | None
@@ -551,7 +544,7 @@ class Benchmark:
                 reference,
                 wrong,
                 self.threads,
-                self._precision(placement, reference),
+                precision_of_plan(placement, reference),
             )
         except EditorError as error:
             problem = f"not found: {error}"

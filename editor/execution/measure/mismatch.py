@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
 from editor.devices.device import Device
+from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers
 from editor.execution.measure.figures import Difference, OutputDifference
@@ -53,6 +54,13 @@ def precision_of_wires(devices: Iterable[Device], precision: str) -> str:
     return max([precision, *own], key=lambda each: _PRECISIONS.get(each, 0.0))
 
 
+def precision_of_plan(placement: Placement, reference: Device) -> str:
+    """The lowest precision of the devices that a plan uses, of the wires between them, and of what it is compared with."""
+    used = placement.used_devices
+    sending = used if len({d.machine for d in used}) > 1 else ()
+    return precision_of_wires(sending, precision_of([reference, *used]))
+
+
 def compare(
     reference_name: str,
     expected: Mapping[str, Any],
@@ -73,8 +81,11 @@ def compare(
     wide = {"float32": _PRECISIONS[precision]} if precision else {}
     tolerances = {**_TOLERANCE, **wide}
     outputs = []
+    on_the_way = _on_the_way(graph, tolerances) if graph else []
     for name in expected:
-        least, scale = _on_the_way(graph, name, tolerances) if graph else (0.0, 0.0)
+        tensor = graph.tensor_index.get(name, -1) if graph else -1
+        least = on_the_way[tensor] if tensor >= 0 else 0.0
+        scale = _least_scale(graph, tensor) if graph and tensor >= 0 else 0.0
         held = {kind: max(tolerance, least) for kind, tolerance in tolerances.items()}
         outputs.append(_compare(name, expected[name], actual[name], held, scale))
     return Difference(
@@ -105,21 +116,25 @@ _PASS_ON = frozenset(
 """Ops whose results are between the least and the largest of what they read first."""
 
 
-def _on_the_way(graph: Graph, name: str, tolerances: Mapping[str, float]) -> tuple[float, float]:
-    """The tolerance of the narrowest float type in which a tensor or what it depends on was computed, and its scale: 1 for
-    shares, else 0."""
-    tensor = graph.tensor_index.get(name)
-    if tensor is None:
-        return 0.0, 0.0
-    computed = (graph.tensor_producer >= 0) & ~graph.tensor_is_constant
-    needed = [graph.tensor_index[each] for each in tensors_needed_by(graph, name)]
-    least = max(
-        (tolerances.get(graph.tensor_types[t], 0.0) for t in needed if computed[t]), default=0.0
-    )
+def _on_the_way(graph: Graph, tolerances: Mapping[str, float]) -> list[float]:
+    """[tensor] the tolerance of the narrowest float type in which it or what it depends on was computed."""
+    least = [0.0] * len(graph.tensor_names)
+    constant = graph.tensor_is_constant
+    for op in graph.order.tolist():
+        before = max((least[t] for t in graph.op_reads[op].tolist()), default=0.0)
+        for t in graph.op_outputs[op].tolist():
+            if t >= 0:
+                own = 0.0 if constant[t] else tolerances.get(graph.tensor_types[t], 0.0)
+                least[t] = max(before, own)
+    return least
+
+
+def _least_scale(graph: Graph, tensor: int) -> float:
+    """The least scale of a tensor: 1 for shares, else 0."""
     op = int(graph.tensor_producer[tensor])
     while op >= 0 and graph.op_types[op] in _PASS_ON and len(graph.op_inputs[op]):
         op = int(graph.tensor_producer[graph.op_inputs[op][0]])
-    return least, 1.0 if op >= 0 and graph.op_types[op] in _SHARES else 0.0
+    return 1.0 if op >= 0 and graph.op_types[op] in _SHARES else 0.0
 
 
 def _compare(
@@ -201,6 +216,67 @@ class FirstDifference:
         )
 
 
+class PlanValues:
+    """Values of the tensors of a plan in a run: of boundary tensors and outputs, and of those within subgraphs.
+
+    A subgraph that returns one of its inner tensors is compiled for it, so that its runtime fuses nothing over that tensor.
+    """
+
+    def __init__(self, placement: Placement, inputs: Mapping[str, Value], threads: int = 0) -> None:
+        self.placement, self.inputs, self.threads = placement, inputs, threads
+        self._as_it_is: CompiledPlan | None = None
+
+    def of(self, names: Sequence[str]) -> dict[str, Any]:
+        """The values by name, without those that no run has.
+
+        Raises:
+            ExecutionError: the plan does not run.
+        """
+        placement = with_inner_tensors(self.placement, names)
+        if placement is not self.placement:
+            return self._compile(placement).capture(self.inputs, names)
+        if self._as_it_is is None:
+            self._as_it_is = self._compile(placement)
+        return self._as_it_is.capture(self.inputs, names)
+
+    def _compile(self, placement: Placement) -> CompiledPlan:
+        overridden = overridden_initializers(placement.graph, self.inputs)
+        return compile_placement(placement, self.threads, as_cut=True, overridden=overridden)
+
+
+def with_inner_tensors(placement: Placement, names: Iterable[str]) -> Placement:
+    """The same placement, whose subgraphs return these tensors, too; itself where they do already."""
+    graph, division = placement.graph, placement.division
+    inner: dict[int, list[str]] = {}
+    for name in names:
+        op = int(graph.tensor_producer[graph.tensor_index[name]])
+        subgraph = int(division.subgraph_of_op[op]) if op >= 0 else -1
+        if subgraph >= 0 and name not in division.subgraphs[subgraph].outputs:
+            inner.setdefault(subgraph, []).append(name)
+    if not inner:
+        return placement
+    subgraphs = tuple(
+        replace(s, outputs=(*s.outputs, *inner.get(s.id, ()))) for s in division.subgraphs
+    )
+    return replace(placement, division=replace(division, subgraphs=subgraphs))
+
+
+def unsplit_values(
+    graph: Graph,
+    device: Device,
+    inputs: Mapping[str, Value],
+    names: Sequence[str],
+    threads: int = 0,
+) -> dict[str, Any]:
+    """Values of tensors of the unsplit model in a run on a device.
+
+    Raises:
+        ExecutionError: the device does not run it.
+    """
+    overridden = overridden_initializers(graph, inputs)
+    return compile_whole(graph, device, threads, names, overridden).capture(inputs, names)
+
+
 def first_differences(
     placement: Placement,
     inputs: Mapping[str, Value],
@@ -227,7 +303,7 @@ def first_differences(
     Raises:
         ExecutionError: the plan or the unsplit model does not run.
     """
-    graph, overridden = placement.graph, overridden_initializers(placement.graph, inputs)
+    graph = placement.graph
     dependencies = {name: tensors_needed_by(graph, name) for name in outputs}
     relevant = set().union(*dependencies.values())
     source_of = {
@@ -236,7 +312,7 @@ def first_differences(
         for name in s.outputs
         if name in relevant
     }
-    plan = compile_placement(placement, threads, as_cut=True, overridden=overridden)
+    plan = PlanValues(placement, inputs, threads)
     result: dict[str, FirstDifference] = {}
     for group in in_groups(graph, list(source_of), limit):
         names = [
@@ -246,10 +322,8 @@ def first_differences(
         ]
         if not names:
             continue
-        actual = plan.capture(inputs, names)
-        expected = compile_whole(graph, reference, threads, names, overridden).capture(
-            inputs, names
-        )
+        actual = plan.of(names)
+        expected = unsplit_values(graph, reference, inputs, names, threads)
         for name in (n for n in names if n in expected and n in actual):
             gap = compare("", {name: expected[name]}, {name: actual[name]}, precision, graph)
             if not gap.within_tolerance:
@@ -292,6 +366,12 @@ def tensors_needed_by(graph: Graph, output: str) -> set[str]:
 
 def drawn_outputs(graph: Graph) -> dict[str, int]:
     """Outputs that depend on random numbers, each with the op that draws them."""
+    drawn = drawn_tensors(graph)
+    return {graph.tensor_names[t]: drawn[t] for t in graph.outputs.tolist() if t in drawn}
+
+
+def drawn_tensors(graph: Graph) -> dict[int, int]:
+    """Tensors that depend on random numbers, each with the op that draws them."""
     types = {*graph.op_types, *(inner.op_type for inner in graph.inner_ops)}
     if not any(is_random(NodeProto(op_type=each, input=["", "", "?"])) for each in types):
         return {}
@@ -311,7 +391,7 @@ def drawn_outputs(graph: Graph) -> dict[str, int]:
         if origin >= 0:
             drawn.update(dict.fromkeys(graph.op_outputs[op].tolist(), origin))
     drawn.pop(-1, None)
-    return {graph.tensor_names[t]: drawn[t] for t in graph.outputs.tolist() if t in drawn}
+    return drawn
 
 
 _MOST_DRAWN = 4

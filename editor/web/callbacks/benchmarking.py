@@ -11,6 +11,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
+from editor.web.panels.accuracy import accuracy_view
 from editor.web.panels.benchmark_panel import (
     chart,
     failed,
@@ -88,6 +89,8 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return profile_view(document, found), wrong
     if benchmark.kind == "tune":
         return tuned_view(found), wrong
+    if benchmark.kind == "accuracy":
+        return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
         return tokens_view(found), wrong
     return result_view(found[0], colours_of(document)), wrong
@@ -111,7 +114,7 @@ def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple
 
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     """The chart of the samples; empty while there are none, so that its library is read before anything is measured."""
-    if benchmark.kind in ("profile", "tokens"):
+    if benchmark.kind in ("profile", "tokens", "accuracy"):
         return None
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:

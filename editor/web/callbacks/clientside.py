@@ -40,7 +40,7 @@ def register(app: Dash) -> None:
     )
     add("ribbonBy", Input("ribbon-by", "value"))
     add("comparisonArrived", Input("compare-result", "children"))
-    for result in ("hints-result", "sizes-result"):
+    for result in ("hints-result", "sizes-result", "versions-result"):
         add("intoView", Input(result, "children"), State(result, "id"))
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", Input(table, "cellClicked"))
@@ -59,6 +59,7 @@ def register(app: Dash) -> None:
         Input("bench-start", "n_clicks"),
         Input("bench-profile", "n_clicks"),
         Input("bench-tune", "n_clicks"),
+        Input("bench-accuracy", "n_clicks"),
         State("bench-seconds", "value"),
         State("bench-mode", "value"),
         State("bench-requests", "value"),

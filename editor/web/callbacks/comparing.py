@@ -17,9 +17,14 @@ from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
+from editor.web.panels.versions import versions_view
 from editor.web.view import plan_costs, source_of, step_of
+from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
 from editor.workspace.layouts import BY_OPENVINO, READY_MADE, WITHIN_MEMORY, tidy_name
+
+_MOST_OTHERS = 50
+"""Documents to choose from."""
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -152,6 +157,34 @@ def register(app: Dash, state: AppState) -> None:
             return no_update, problem(str(error), "This phase was not opened")
         return f"/d/{resized.id}", no_update
 
+    @app.callback(
+        Output("versions-other", "data"),
+        Input("tabs", "value"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    def others(tab: str, document_id: str) -> Any:
+        if tab != "compare":
+            raise PreventUpdate
+        return [
+            {"value": record.id, "label": f"{record.title} ({record.updated[:10]})"}
+            for record in state.store.recent(_MOST_OTHERS)
+            if record.id != document_id
+        ]
+
+    @app.callback(
+        Output("versions-result", "children"),
+        Input("versions-start", "n_clicks"),
+        State("versions-other", "value"),
+        State("doc", "data"),
+        running=[(Output("versions-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def versions(clicks: Any, other: str | None, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return await state.long_work.run(_versions_now, state, document_id, other or "")
+
 
 def _phases_now(state: AppState, text: str, document_id: str) -> Any:
     try:
@@ -162,6 +195,22 @@ def _phases_now(state: AppState, text: str, document_id: str) -> Any:
         return problem("No phases were placed.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "The phases were not placed")
+
+
+def _versions_now(state: AppState, document_id: str, other_id: str) -> Any:
+    if not other_id:
+        return problem(
+            "Choose the other model; one that is not in the list has to be opened first.",
+            "No models were compared",
+        )
+    try:
+        here, there = state.document(document_id), state.document(other_id)
+        with state.tasks.begin(document_id, "Comparing models"):
+            return versions_view(here, there, diff_plans(here.plan, there.plan))
+    except Cancelled:
+        return problem("No models were compared.", "Cancelled")
+    except EditorError as error:
+        return problem(str(error), "The models were not compared")
 
 
 def _sizes_now(state: AppState, text: str, document_id: str) -> Any:

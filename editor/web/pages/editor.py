@@ -364,6 +364,7 @@ def _canvas(document: Document) -> list[Any]:
                         {"value": "subgraph", "label": "Colour: subgraph"},
                         {"value": "heat", "label": "Colour: time"},
                         {"value": "weight", "label": "Colour: memory"},
+                        {"value": "error", "label": "Colour: error"},
                         {"value": "pinned", "label": "Colour: pinned"},
                     ],
                     **{"aria-label": "What the colours mean"},

@@ -20,7 +20,7 @@ from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.charts import Bar, versus_figure
-from editor.web.panels.parts import kind_badge, problem
+from editor.web.panels.parts import kind_badge, plain_table, problem
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -56,6 +56,11 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         "Tune",
                         id="bench-tune",
                         title="Runs the best few plans, and proposes the fastest",
+                    ),
+                    controls.Button(
+                        "Accuracy",
+                        id="bench-accuracy",
+                        title="Compares every tensor with the unsplit model in float32; Colour: error shows it in the graph",
                     ),
                     controls.Button(
                         "Calibrate",
@@ -286,19 +291,14 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
             [notes[0], " ", kind_badge(Kind.ESTIMATE if result.simulated else Kind.MEASUREMENT)],
             className="hint wide",
         ),
-        _plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
-        _plain_table(("Tokens before", "A token takes"), contexts),
+        plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
+        plain_table(("Tokens before", "A token takes"), contexts),
         *(
             html.P(note, className="hint wide")
             for note in notes[1:]
             if not note.startswith("  ") and " a token (95 %" not in note
         ),
     ]
-
-
-def _plain_table(titles: tuple[str, ...], rows: list[html.Tr]) -> html.Table:
-    heads = [html.Th(title, scope="col") for title in titles]
-    return html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="plain")
 
 
 def runs_view(document: Document) -> list[Any]:

@@ -21,6 +21,7 @@ from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
+from editor.web.panels.versions import versions_form
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
@@ -68,6 +69,8 @@ def compare_panel(graph: Graph) -> html.Div:
             ),
             *_sizes_form(graph.define),
             *phases_form(graph),
+            *_sizes_form(define),
+            *versions_form(),
         ],
         className="bench",
     )

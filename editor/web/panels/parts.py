@@ -105,3 +105,9 @@ def with_link(reason: str, source: str) -> list[Any]:
             title=f"Where this is published: {source}",
         ),
     ]
+
+
+def plain_table(titles: tuple[str, ...], rows: list[html.Tr]) -> html.Table:
+    """A table that is only read."""
+    heads = [html.Th(title, scope="col") for title in titles]
+    return html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="plain")

@@ -1,0 +1,35 @@
+"""The errors of a plan, measured in Benchmark and shown in the graph."""
+
+from __future__ import annotations
+
+from pages import ready, until
+from playwright.sync_api import Page, expect
+
+_LOOKS = """() => {
+    const view = hetero.page.view;
+    return view.ops.map((_, i) => hetero.lookOf(view, i)[0].fill);
+}"""
+
+
+def test_errors_are_measured_and_colour_the_graph_until_the_plan_changes(fresh: Page) -> None:
+    page = fresh
+    page.select_option("#colour-by", "error")
+    expect(page.locator("#legend")).to_contain_text("Press Accuracy, in the tab Benchmark")
+    page.click("role=tab[name='Benchmark']")
+    page.click("#bench-accuracy")
+    result = page.locator("#bench-result")
+    expect(result).to_contain_text("100 tensors compared with the unsplit model", timeout=90_000)
+    expect(result).to_contain_text("all are within their tolerances")
+    expect(result.locator("tbody tr").first).to_contain_text("output")
+    until(page, "hetero.page.view.error.length === 100")
+    expect(page.locator("#legend")).to_contain_text("noise, relative to the reference")
+    looks = page.evaluate(_LOOKS)
+    steps = page.evaluate("hetero.page.view.error")
+    assert all(0 <= step <= 9 for step in steps)
+    assert len(set(looks)) == len(set(steps))
+    page.reload()
+    ready(page)
+    until(page, "hetero.page.view.error.length === 100")
+    page.evaluate("() => hetero.paint([hetero.page.view.ops[0]], 1)")
+    until(page, "hetero.page.view.error.length === 0")
+    expect(page.locator("#legend")).to_contain_text("Press Accuracy, in the tab Benchmark")
