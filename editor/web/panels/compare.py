@@ -69,7 +69,6 @@ def compare_panel(graph: Graph) -> html.Div:
             ),
             *_sizes_form(graph.define),
             *phases_form(graph),
-            *_sizes_form(define),
             *versions_form(),
         ],
         className="bench",
