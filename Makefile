@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-all test-models test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom lock size install clean
+.PHONY: help run check test test-all test-models test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom release lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -77,6 +77,7 @@ docs-serve: $(VENV)/.installed-docs ## Show the documentation at http://127.0.0.
 	$(BIN)/mkdocs serve
 
 wheel: $(VENV)/.installed-dev ## Build the source distribution and the wheel into dist/
+	@rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 
 sbom: $(VENV)/.installed-dev ## Write the bill of materials (CycloneDX) and the licences of all dependencies into dist/
@@ -85,6 +86,10 @@ sbom: $(VENV)/.installed-dev ## Write the bill of materials (CycloneDX) and the 
 		--of JSON -o dist/hetero-editor.cdx.json
 	$(BIN)/pip-licenses --from=mixed --format=markdown --with-urls --order=name \
 		--packages $$(sed -nE 's/^([a-z0-9_.-]+)==.*/\1/p' requirements.txt) > dist/LICENSES.md
+
+release: wheel sbom docs ## Build dist/: sdist, wheel, bill of materials, licences, documentation and their checksums
+	@tar -C build -czf dist/hetero-editor-docs.tar.gz site
+	@cd dist && sha256sum *.whl *.tar.gz hetero-editor.cdx.json LICENSES.md > SHA256SUMS && cat SHA256SUMS
 
 # UPGRADE=1 moves every pin to the newest version that pyproject.toml allows; otherwise pins stay where they can.
 LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

@@ -14,11 +14,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 
+from pydantic import TypeAdapter  # noqa: E402
+
 from editor.devices.keys import KEYS, schema  # noqa: E402
 from editor.environment import LIMITS, VARIABLES  # noqa: E402
+from editor.execution.measure.figures import BenchmarkResult  # noqa: E402
 from editor.exports.formats import FORMATS as EXPORTS  # noqa: E402
 from editor.imports.formats import FORMATS as IMPORTS  # noqa: E402
 from editor.placement.choices import OPTIONS, POLICIES  # noqa: E402
+from editor.placement.rules import schema as rules_schema  # noqa: E402
+from editor.workspace.plan_file import schema as plan_schema  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _MARKED = re.compile(r"(<!-- (\w+): [^>]*-->\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -82,7 +87,25 @@ def texts() -> dict[Path, str]:
         path: _MARKED.sub(lambda m: f"{m[1]}\n{parts[m[2]]}\n{m[3]}", path.read_text(encoding="utf-8"))
         for path in sorted(REFERENCE.glob("*.md"))
     }  # fmt: skip
-    return pages | {REFERENCE / "devices.schema.json": json.dumps(schema(), indent=1) + "\n"}
+    schemas = {
+        "devices": schema(),
+        "rules": rules_schema(),
+        "plan": plan_schema(),
+        "results": results_schema(),
+    }
+    return pages | {
+        REFERENCE / f"{name}.schema.json": json.dumps(each, indent=1) + "\n"
+        for name, each in schemas.items()
+    }
+
+
+def results_schema() -> dict[str, object]:
+    """Of what ``bench --json`` writes: a list of results."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Benchmark results of Hetero Editor, times in seconds",
+        **TypeAdapter(list[BenchmarkResult]).json_schema(mode="serialization"),
+    }
 
 
 if __name__ == "__main__":

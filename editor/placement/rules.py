@@ -115,6 +115,17 @@ class Deadline:
 
 _PATTERNS = ("type", "name", "regex", "scope", "layer", "tensor")
 _KEYS = (*_PATTERNS, "nth", "to")
+_TEXTS = {
+    "type": "an op name of ONNX, Glow or Relay; * and ? stand for any text",
+    "name": "a glob over op names",
+    "regex": "a regular expression (RE2), searched for in op names",
+    "scope": "a prefix of an op's name or of the path of its block, such as model/layers.3",
+    "layer": "a number of a repeated block, or the first and the last: 8-15",
+    "tensor": "a glob over the names of an op's outputs",
+    "nth": "which of the matching ops: first, last, an index from 0, or a slice such as 0:3",
+    "to": "the device, unit or codegen that the ops may use",
+}
+"""What each key of a rule is, for the schema."""
 _LAYERS = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", re.ASCII)
 _SLICE = re.compile(r"\[?(-?\d*):(-?\d*)\]?")
 
@@ -250,6 +261,22 @@ def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
             f"{source}{f':{error.line}' if error.line else ''}: not valid YAML or JSON ({error})"
         ) from error
     return parse_rules(data or [], source)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a list of rules."""
+    plain = {"type": ["string", "number"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Rules of Hetero Editor",
+        "type": "array",
+        "items": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["to"],
+            "properties": {key: {"description": _TEXTS[key], **plain} for key in _KEYS},
+        },
+    }
 
 
 def apply_rules(

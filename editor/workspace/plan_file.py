@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
+from editor.devices.keys import schema as devices_schema
 from editor.devices.table import load_devices
 from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
@@ -16,8 +17,10 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import MODEL_SUFFIXES
 from editor.graph.states import states_of
+from editor.placement.choices import POLICIES, SUBGRAPH_RULES
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import parse_rules
+from editor.placement.rules import schema as rules_schema
 
 FORMAT, VERSION = "hetero-editor/plan", 1
 _REQUIRED = ("model", "devices", "policy", "pins", "affinities")
@@ -70,6 +73,90 @@ def to_dict(
     if settings.forced:
         document["forced"] = sorted(settings.forced & settings.pins.keys())
     return document
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of ``plan.json``."""
+    texts, names, count = (
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "integer", "minimum": 0},
+    )
+    sizes = {"type": "object", "additionalProperties": {"type": "integer"}}
+    subgraph = {
+        "type": "object",
+        "required": ["id", "device", "ops", "inputs", "outputs", "depends_on", "memory"],
+        "properties": {
+            "id": count,
+            "device": {"type": "string"},
+            "ops": {"description": "keys of ops, in the order of a run", **names},
+            "inputs": {"description": "names of tensors", **names},
+            "outputs": {"description": "names of tensors", **names},
+            "depends_on": {"type": "array", "items": count},
+            "memory": {"description": "bytes, as in partition.log", "type": "object"},
+        },
+    }
+    state = {
+        "type": "object",
+        "required": ["output", "input", "axis", "source"],
+        "properties": {
+            "output": {"type": "string"},
+            "input": {"type": "string"},
+            "axis": {"description": "along which it grows, -1 for none", "type": "integer"},
+            "source": {"enum": ["genai_config.json", "names", "given"]},
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Plan of Hetero Editor",
+        "type": "object",
+        "required": ["format", "version", *_REQUIRED],
+        "properties": {
+            "format": {"const": FORMAT},
+            "version": {"const": VERSION},
+            "model": {
+                "type": "object",
+                "required": ["path"],
+                "properties": {
+                    "path": {"description": "relative to the plan", "type": "string"},
+                    "name": {"type": "string"},
+                    "format": {
+                        "description": "of the file: onnx, openvino, tflite …",
+                        "type": "string",
+                    },
+                    "sha256": {"type": "string"},
+                    "define": {"description": "sizes of open dimensions", **sizes},
+                },
+            },
+            "devices": {key: value for key, value in devices_schema().items() if key[0] != "$"},
+            "policy": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"enum": list(POLICIES)},
+                    "options": {"type": ["object", "null"]},
+                },
+            },
+            "subgraph_rule": {"enum": list(SUBGRAPH_RULES)},
+            "rules": {key: value for key, value in rules_schema().items() if key[0] != "$"},
+            "pins": {"description": "op key -> device or label", **texts},
+            "forced": {"description": "keys whose pin holds although refused", **names},
+            "affinities": {"description": "op key -> device", **texts},
+            "subgraphs": {"type": "array", "items": subgraph},
+            "state": {"type": "array", "items": state},
+            "prompt": {
+                "description": "the placement of a language model's prompt",
+                "type": "object",
+                "required": ["define", "affinities"],
+                "properties": {"define": sizes, "affinities": texts},
+            },
+            "totals": {
+                "type": "object",
+                "properties": {"subgraphs": count, "bytes_moved": count},
+            },
+            "made_by": {"type": "string"},
+        },
+    }
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -7,14 +7,18 @@ import json
 import re
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 from conftest import EXAMPLES, ROOT
+from decoders import plain_decoder
 
+import editor
 from editor.devices.published import preset_names
 from editor.environment import LIMITS, VARIABLES
+from editor.files import json_text
 from editor.limits import Limits
 from editor.placement.choices import POLICIES, SUBGRAPH_RULES
 
@@ -61,6 +65,39 @@ def test_the_schema_takes_the_presets(name: str) -> None:
 def test_the_schema_refuses_what_is_no_table(entry: dict[str, object]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate([entry], SCHEMA)
+
+
+def schema_of(name: str) -> dict[str, object]:
+    return dict(json.loads((REFERENCE / f"{name}.schema.json").read_text()))
+
+
+def test_the_schemas_take_what_is_written(tmp_path: Path) -> None:
+    rules = [{"type": "MatMul", "nth": "0:2", "to": "B"}, {"layer": 1, "to": "A"}]
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    jsonschema.validate(rules, schema_of("rules"))
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    plan = editor.partition(path, table, "optimal", {"logits": "A"}, rules)
+    plan = plan.phases(16, 4)[0]
+    assert plan.prompt is not None
+    stored = json.loads(plan.to_json())
+    jsonschema.validate(stored, schema_of("plan"))
+    assert set(stored) <= set(schema_of("plan")["properties"])  # type: ignore[call-overload]
+    result = plan.benchmark(seconds=0.2)
+    jsonschema.validate(json.loads(json_text([result.to_dict()])), schema_of("results"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("rules", [{"type": "Conv"}]),
+        ("rules", [{"kind": "Conv", "to": "A"}]),
+        ("plan", {"format": "hetero-editor/plan", "version": 1}),
+        ("results", [{"plan": "a"}]),
+    ],
+)
+def test_the_schemas_refuse_what_is_none(name: str, wrong: object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema_of(name))
 
 
 def test_environment_variables_are_read_from_their_list_alone() -> None:
