@@ -79,6 +79,7 @@ from .workspace.diffs import OpChange as OpChange
 from .workspace.diffs import OpPair as OpPair
 from .workspace.diffs import WeightChange as WeightChange
 from .workspace.diffs import diff as diff
+from .workspace.importing import ImportReport as ImportReport
 from .workspace.model_set import Member as Member
 from .workspace.model_set import ModelSet as ModelSet
 from .workspace.model_set import SharedDevice as SharedDevice
@@ -86,7 +87,6 @@ from .workspace.model_set import load_set as load_set
 from .workspace.model_set import partition_set as partition_set
 from .workspace.phases import PhaseChoice as PhaseChoice
 from .workspace.phases import Phases as Phases
-from .workspace.plan import ImportReport as ImportReport
 from .workspace.plan import Plan as Plan
 from .workspace.plan import load_plan as load_plan
 from .workspace.plan import partition as partition

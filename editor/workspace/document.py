@@ -25,8 +25,9 @@ from editor.placement.filter import between, expand_selection, same_device_regio
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
+from editor.workspace.importing import ImportReport
 from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
-from editor.workspace.plan import ImportReport, Plan
+from editor.workspace.plan import Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
 
 if TYPE_CHECKING:  # it takes time to import

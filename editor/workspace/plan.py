@@ -8,7 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from threading import Lock
@@ -49,7 +49,7 @@ from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.kept import learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
-from editor.placement.rules import label_mask, parse_rules
+from editor.placement.rules import parse_rules
 from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
@@ -66,25 +66,13 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
     from editor.placement.kept import Recipe
+    from editor.workspace.importing import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
 
 
 _MOST_SUCCESSORS = 16
 """Times that a plan is solved again in a run."""
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """The used and unused entries of an imported file."""
-
-    kind: str
-    """The format."""
-    pinned: int
-    how: dict[str, int]
-    """Entries matched by ``key``, ``name`` and ``structure``."""
-    problems: tuple[str, ...]
-    """Unused entries with their reasons."""
 
 
 class Plan:
@@ -198,46 +186,10 @@ class Plan:
         Raises:
             PlanError: the file cannot be read.
         """
-        from editor.imports.affinity_files import first_come, read_affinities
-        from editor.imports.matching import match
-        from editor.imports.placements import of_layers
+        from editor.workspace.importing import with_affinities
 
-        imported = read_affinities(as_path(path, "a file of affinities", PlanError))
-        if imported.table:
-            imported = first_come(
-                self.graph, self.devices, self.placement.constraints.capabilities, imported
-            )
-        if imported.layers:
-            imported = of_layers(self.graph, self.devices, imported)
-        source = None
-        has_all_keys = set(imported.affinities) <= set(self.graph.key_index)
-        if imported.model is not None and Path(imported.model).is_file() and not has_all_keys:
-            try:
-                source = load_model(imported.model, None)
-            except EditorError:
-                source = None  # then only names can match
-        # OpenVINO's nodes for inputs and weights are not ops.
-        ignore = (
-            imported.helpers | frozenset(self.graph.tensor_names)
-            if imported.helpers
-            else imported.helpers
-        )
-        matched = match(self.graph, self.devices, imported.affinities, source, ignore)
-        constraints, pins, refused = self.placement.constraints, {}, []
-        for key, label in matched.pins.items():
-            op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
-            if (constraints.able[op] & allowed).any():
-                pins[key] = label
-            else:
-                refused.append(
-                    f"{key!r}: {label} cannot run it ({constraints.inability(op, int(allowed.argmax()))})"
-                )
-        settings = replace(self.settings, pins={**self.pins, **pins})
-        plan = Plan(
-            solve(self.graph, self.devices, settings, self.placement.constraints.capabilities)
-        )
-        problems = (*imported.problems, *matched.problems, *refused)
-        return plan, ImportReport(imported.kind, len(pins), dict(matched.how), problems)
+        placement, report = with_affinities(self.placement, path)
+        return Plan(placement), report
 
     def import_profile(
         self, path: str | Path, device: str = "", machine: str = "", day: date | None = None

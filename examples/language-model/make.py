@@ -33,6 +33,8 @@ class Shape:
     heads: int = 8
     kv_heads: int = 4
     vocabulary: int = 4096
+    half: bool = False
+    """Whether weights and caches are float16, which CUDA's GroupQueryAttention needs"""
 
     @property
     def head(self) -> int:
@@ -133,9 +135,22 @@ def _info(name: str, kind: int, shape: list[Any]) -> Any:
 def _save(net: _Net, path: Path, inputs: list[Any], outputs: list[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     graph = helper.make_graph(net.nodes, path.stem, inputs, outputs, net.weights)
+    if net.shape.half:
+        _halve(graph)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     return path
+
+
+def _halve(graph: Any) -> None:
+    """Makes float16 of all that is float32."""
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            values = np.clip(numpy_helper.to_array(tensor), -6e4, 6e4).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
 
 
 def _save_decoder(net: _Net, path: Path, heads: int, total: str) -> Path:
@@ -319,9 +334,15 @@ def main() -> None:
     for name in ("layers", "hidden", "heads", "kv_heads", "vocabulary"):
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=getattr(Shape(), name))
+    parser.add_argument("--half", action="store_true", help="float16")
     options = parser.parse_args()
     shape = Shape(
-        options.layers, options.hidden, options.heads, options.kv_heads, options.vocabulary
+        options.layers,
+        options.hidden,
+        options.heads,
+        options.kv_heads,
+        options.vocabulary,
+        options.half,
     )
     path = make(options.out, options.kind, shape)
     print(f"wrote {path}: {path.stat().st_size / 1e6:.1f} MB")
