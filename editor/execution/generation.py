@@ -67,6 +67,11 @@ class Generator:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
         self._token = _Phase(graph, steps)
         self._prompt = self._token if prompt is None else _Phase(graph, prompt)
+        self._moved = {
+            (before, after): _moving(self.states, before, after)
+            for before in (self._prompt, self._token)
+            for after in (self._prompt, self._token)
+        }
         self._clones: list[Generator] = []
 
     @classmethod
@@ -110,7 +115,7 @@ class Generator:
         """Compiles the whole model for one device; raises as ``of``."""
         states, inputs = _described(graph, state)
         (whole,) = open_submodels(graph, [list(range(len(graph)))])
-        return cls(graph, [_step(0, whole, device, threads)], states, inputs)
+        return cls(graph, [_step(0, whole, device, threads, alone=True)], states, inputs)
 
     @property
     def logits(self) -> str:
@@ -179,12 +184,9 @@ class Generator:
                 self._check_all(fed)
                 results, _ = phase.turns[turn]._execute(fed)
                 following = self._token if piece == len(steps) else phase
-                values = {
-                    s.input: _moved(
-                        results[s.output], phase.homes.get(s.output), following.homes.get(s.input)
-                    )
-                    for s in self.states
-                }
+                values = {s.input: results[s.output] for s in self.states}
+                for name, device in self._moved[phase, following]:
+                    values[name] = convert(values[name], device)
                 past, turn = past + len(ids), 1 - turn
             last = owned(results[self._inputs.logits])
             last = last.reshape(-1, last.shape[-1])[-1]
@@ -220,11 +222,14 @@ class _Phase:
         self.homes = _homes(steps)
 
 
-def _moved(value: Value, made: Device | None, read: Device | None) -> Value:
-    """A state on the device that reads it."""
-    if made is None or read is None or memory_space(made) == memory_space(read):
-        return value
-    return convert(value, read)
+def _moving(states: Sequence[State], before: _Phase, after: _Phase) -> list[tuple[str, Device]]:
+    """States that the next step reads on another device than made them, with that device."""
+    homes = [(s.input, before.homes.get(s.output), after.homes.get(s.input)) for s in states]
+    return [
+        (name, read)
+        for name, made, read in homes
+        if made is not None and read is not None and memory_space(made) != memory_space(read)
+    ]
 
 
 def split_inputs(
@@ -276,6 +281,13 @@ class _Inputs:
                 f"{graph.path}: no output has logits, so that nothing can be generated"
             )
 
+        self._forms = {
+            name: (self._dtype(name), len(self._shape(name)))
+            for name in (self.ids, *self.masks, *self.positions)
+        }
+        shape = self._shape(self.ids)
+        self._batch = shape[0] if len(shape) > 1 else 1
+
     def _dtype(self, name: str) -> Any:
         return numpy_dtype(self.graph.tensor_types[self.graph.tensor_index[name]])
 
@@ -295,17 +307,14 @@ class _Inputs:
 
     def fed(self, ids: Sequence[int], past: int) -> dict[str, Any]:
         """Tokens with their mask and positions."""
-        batch = (self._shape(self.ids) or (1,))[0] if len(self._shape(self.ids)) > 1 else 1
         total = past + len(ids)
 
         def repeated(name: str, row: Any) -> Any:
-            array = np.asarray(row, self._dtype(name))
-            rank = len(self._shape(name))
-            return (
-                array
-                if rank == 1
-                else np.ascontiguousarray(np.broadcast_to(array, (batch, len(array))))
-            )
+            dtype, rank = self._forms[name]
+            array = np.asarray(row, dtype)
+            if rank == 1:
+                return array
+            return array[None] if self._batch == 1 else np.tile(array, (self._batch, 1))
 
         values = {self.ids: repeated(self.ids, ids)}
         values |= {name: repeated(name, np.ones(total)) for name in self.masks}
@@ -343,12 +352,13 @@ def _steps_of(placement: Placement, threads: int, known: Sequence[Step]) -> list
     devices = {d.name: d for d in placement.devices}
     there = {(step.device.name, _content(step.submodel)): step for step in known}
     steps = []
-    for part in open_submodels(placement.graph, placement.ops_of_subgraphs()):
+    parts = open_submodels(placement.graph, placement.ops_of_subgraphs())
+    for part in parts:
         number = int(part.label.rpartition(" ")[2])
         device = devices[placement.subgraphs[number].device]
         same = there.get((device.name, _content(part)))
         if same is None:
-            steps.append(_step(number, part, device, threads))
+            steps.append(_step(number, part, device, threads, alone=len(parts) == 1))
         else:
             steps.append(Step(number, same.submodel, device, same.runs_on, same.executable.clone()))
     return steps
@@ -359,10 +369,10 @@ def _content(part: SubModel) -> tuple[tuple[str, ...], tuple[str, ...], tuple[st
     return part.inputs, part.outputs, tuple(node.name for node in part.model.graph.node)
 
 
-def _step(number: int, part: SubModel, device: Device, threads: int) -> Step:
+def _step(number: int, part: SubModel, device: Device, threads: int, alone: bool = False) -> Step:
     runs_on = stand_in() if device.planned else device
     executable = runtime_of(runs_on.runtime).compile(
-        part, runs_on, CompileOptions(threads, open_sizes=True)
+        part, runs_on, CompileOptions(threads, open_sizes=True, alone=alone)
     )
     return Step(number, part.without_weights(), device, runs_on, executable)
 

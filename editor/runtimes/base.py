@@ -101,6 +101,8 @@ class CompileOptions:
     """Whether sizes differ from run to run, so that outputs get new memory in each"""
     requests: int = 1
     """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
+    alone: bool = False
+    """Whether runs follow each other with no other subgraph between them, so that threads may wait for the next one"""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def session_options(
     return options
 
 
-def spinning(requests: int) -> dict[str, str]:
+def spinning(requests: int, alone: bool = False) -> dict[str, str]:
     """Entries that say when threads of a session may spin, that is wait for work without giving up their core.
 
     A thread that spins sees the next op of its session at once, where waking it takes 5 to 50 us. But one that spins after
@@ -63,7 +63,10 @@ def spinning(requests: int) -> dict[str, str]:
 
     Args:
         requests: runs in flight at the same time.
+        alone: whether there are no other subgraphs; threads then spin between runs, too.
     """
+    if alone and requests == 1:
+        return {}
     if requests == 1:
         return {"session.force_spinning_stop": "1"}
     return {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}

@@ -277,6 +277,10 @@ _QUEUES = frozenset({"webgpu"})
 """Memories of devices whose runs return before they have finished, and whose outputs cannot be waited for."""
 _CUDA = "cuda"
 _WITHOUT_WAITING = ort.RunOptions()
+for _each in (_RUN_OPTIONS, _WITHOUT_WAITING):
+    _each.add_run_config_entry(
+        "gpu_graph_id", "0"
+    )  # the default; where it is not set, each run raises inside
 _WITHOUT_WAITING.add_run_config_entry("disable_synchronize_execution_providers", "1")
 """ONNX Runtime waits for a GPU of CUDA at the end of a run, unless it is told not to."""
 _MOST_QUEUED = 256
@@ -301,7 +305,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     _share_arena()
     entries = {
         "session.use_env_allocators": "1",
-        **spinning(options.requests),
+        **spinning(options.requests, options.alone),
         **{k: v for k, v in device.properties.items() if "." in k},
         **(RECORD if device.provider != CPU else {}),
     }
