@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from threading import Thread
+from threading import Barrier
 from time import perf_counter
 from typing import Any
 
@@ -24,8 +26,6 @@ from editor.text import human_seconds, pluralize
 
 _ROUNDS = 3
 """Sequences of each plan that are measured, in turns."""
-_WARM = 4
-"""Tokens before the first one."""
 _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
 _TOLERANCE = 2e-3
@@ -200,18 +200,20 @@ def measure_tokens(
     kept: dict[str, list[Generation]] = {each: [] for each in runners}
     rates: dict[str, list[float]] = {each: [] for each in runners}
     follow: Sequence[int] = ()
-    for runner in runners.values():
-        runner.generate(ids, min(new, _WARM), given, (), should_stop)
-    for number in range(_ROUNDS):
-        for each in [*wholes, name]:  # the plan takes the tokens of the unsplit model
-            phase(f"generating on {each}, {number + 1} of {_ROUNDS}")
-            start = perf_counter()
-            found = _sequences(runners[each], sequences, ids, new, given, follow, should_stop)
-            rates[each].append(sum(len(g.tokens) for g in found) / (perf_counter() - start))
-            kept[each] += found
-            follow = follow or found[0].tokens
-            if should_stop():
-                raise ExecutionError("cancelled")
+    with closing(_Sequences(sequences)) as flights:
+        for runner in runners.values():
+            phase("warming up")
+            flights.run(runner, ids, new, given, (), should_stop)
+        for number in range(_ROUNDS):
+            for each in [*wholes, name]:  # the plan takes the tokens of the unsplit model
+                phase(f"generating on {each}, {number + 1} of {_ROUNDS}")
+                start = perf_counter()
+                found = flights.run(runners[each], ids, new, given, follow, should_stop)
+                rates[each].append(sum(len(g.tokens) for g in found) / (perf_counter() - start))
+                kept[each] += found
+                follow = follow or found[0].tokens
+                if should_stop():
+                    raise ExecutionError("cancelled")
     reference = next(iter(wholes), "")
     difference = _difference(kept[reference][0], kept[name][0]) if reference else None
 
@@ -270,35 +272,37 @@ def vocabulary(graph: Graph, logits: str) -> int:
     return shape[-1] if shape and isinstance(shape[-1], int) and shape[-1] > 0 else 100
 
 
-def _sequences(
-    runner: Generator,
-    count: int,
-    ids: Sequence[int],
-    new: int,
-    given: Mapping[str, Value] | None,
-    follow: Sequence[int],
-    should_stop: Callable[[], bool],
-) -> list[Generation]:
-    """Several sequences at the same time."""
-    if count == 1:
-        return [runner.generate(ids, new, given, follow, should_stop)]
-    results: list[Generation | Exception] = []
+class _Sequences:
+    """Several sequences at the same time, each on a thread that stays: cuDNN plans attention for each thread and length."""
 
-    def work(own: Generator) -> None:
-        try:
-            results.append(own.generate(ids, new, given, follow, should_stop))
-        except Exception as error:  # noqa: BLE001  # raised again below
-            results.append(error)
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._threads = ThreadPoolExecutor(count) if count > 1 else None
 
-    threads = [Thread(target=work, args=(own,)) for own in runner.clones(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
-    return [result for result in results if isinstance(result, Generation)]
+    def run(
+        self,
+        runner: Generator,
+        ids: Sequence[int],
+        new: int,
+        given: Mapping[str, Value] | None,
+        follow: Sequence[int],
+        should_stop: Callable[[], bool],
+    ) -> list[Generation]:
+        """What each sequence gave."""
+        if self._threads is None:
+            return [runner.generate(ids, new, given, follow, should_stop)]
+        began = Barrier(self.count)  # so that each thread takes one
+
+        def work(own: Generator) -> Generation:
+            began.wait()
+            return own.generate(ids, new, given, follow, should_stop)
+
+        return list(self._threads.map(work, runner.clones(self.count)))
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._threads is not None:
+            self._threads.shutdown()
 
 
 def _figures(name: str, found: Sequence[Generation], rate: float | None) -> TokenFigures:

@@ -411,12 +411,14 @@ class Session:
 
     def _run(self, inputs: Sequence[Value]) -> list[Value]:
         try:
-            if self._on_shared_stream:
-                make_current(self._space.index)
-            elif (
+            if (
                 self._space.kind == _CUDA
-            ):  # copies from other GPUs are queued on the stream that it does not compute on
-                synchronize(self._space.index)
+            ):  # cuDNN's attention fails where another GPU is the current one
+                make_current(self._space.index)
+                if (
+                    not self._on_shared_stream
+                ):  # copies from other GPUs are queued on another stream
+                    synchronize(self._space.index)
             if self._kept and all(map(is_, inputs, self._bound)):
                 return self._run_kept() or self._run_bound(inputs)
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
@@ -472,7 +474,7 @@ class Session:
 
     def _launch(self) -> None:
         with exclusive(self._space.kind):
-            if self._on_shared_stream:
+            if self._space.kind == _CUDA:
                 make_current(self._space.index)
             self.session.run_with_iobinding(self._binding, self._options())
 
