@@ -64,6 +64,11 @@ def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ())
     return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(elsewhere))
 
 
+def basis_of_energy(costs: Basis) -> Basis:
+    """What joules are that come from stated watts, whatever the seconds are."""
+    return Basis(Kind.ESTIMATE, f"from stated watts and times {costs.source}", costs.detail)
+
+
 def kind_of_run(on_stand_in: bool) -> Kind:
     """What the times of a run are: on a stand-in for a planned device they say nothing about that device."""
     return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT

@@ -1,4 +1,4 @@
-"""Policy ``optimal``: least time of one run, or least load of the busiest processor."""
+"""Policy ``optimal``: least time of one run, least load of the busiest processor, or least energy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from editor.placement.policies.pipeline import best_stages, busiest_bound
 from editor.placement.policies.problem import Problem, busiest_load, busiest_name, relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
-_SPLIT_MARGIN = 1.05
+SPLIT_MARGIN = 1.05
 """By profiled costs, a split must beat a single device by this factor."""
 _FIRST_SHARE = 0.25
 """The part of the budget for the placement of least latency, from which the search for throughput starts."""
@@ -43,17 +43,25 @@ def optimal(task: Task) -> Assignment:
     neighbourhood search improves the result for ``search`` seconds, and a linear program gives the bound.
 
     Raises:
-        EditorError: ``search`` is not a number of seconds.
+        EditorError: an option has a value that it cannot have, or no placement is within the limit of latency.
     """
     seconds = search_seconds(task.options)
-    if task.options.get("objective", "latency") == "latency":
-        return _least_latency(task, seconds)
+    objective = task.options.get("objective", "latency")
+    if objective == "energy":
+        from editor.placement.policies.energy import least_energy  # it searches as this module does
+
+        return least_energy(task, seconds)
+    if "within" in task.options:
+        raise EditorError("policy option within: it belongs to the objective energy")
+    if objective == "latency":
+        return least_latency_of(task, seconds)
     searches = len(task.constraints.devices) > 2
     first = seconds * _FIRST_SHARE if searches else 0.0
-    return _least_busy(task, _least_latency(task, first), seconds - first)
+    return _least_busy(task, least_latency_of(task, first), seconds - first)
 
 
-def _least_latency(task: Task, seconds: float) -> Assignment:
+def least_latency_of(task: Task, seconds: float) -> Assignment:
+    """The placement of least latency; ``seconds``: for the search."""
     costs, placed, graph = task.costs(), task.placed, task.constraints.graph
     problem = Problem.of(graph, costs, task.constraints.allowed, placed)
     best, best_price, best_value = None, None, float("inf")
@@ -61,11 +69,11 @@ def _least_latency(task: Task, seconds: float) -> Assignment:
         costs.wires is None or costs.wires.is_exact
     )  # else `problem` has mean costs of wires, and proves nothing
     bound = lower_bound(problem, costs) if exact else 0.0
-    for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound, seconds)):
+    for label in chain(candidates(problem, costs), searched(task, problem, costs, bound, seconds)):
         device = device_of_all_ops(task, placed, label)
         full = price(graph, costs, device, placed)
         # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
-        margin = 1.0 if costs.estimated or (label == label[:1]).all() else _SPLIT_MARGIN
+        margin = 1.0 if costs.estimated or (label == label[:1]).all() else SPLIT_MARGIN
         if best_price is None or full.total * margin < best_value - 1e-15:
             best, best_price, best_value = device, full, full.total * margin
         if task.should_stop():
@@ -119,7 +127,7 @@ def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
     found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
         seconds, label = alone
-        if seconds <= found.value * _SPLIT_MARGIN or (found.label == found.label[:1]).all():
+        if seconds <= found.value * SPLIT_MARGIN or (found.label == found.label[:1]).all():
             found = Improved(label, seconds, found.bound)
         bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
@@ -159,7 +167,7 @@ def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:
     return float(np.nanmin(seconds)), np.full(len(problem), int(np.nanargmin(seconds)), np.int64)
 
 
-def _searched(
+def searched(
     task: Task, problem: Problem, costs: Costs, bound: float, seconds: float
 ) -> Iterable[Ints]:
     """Placements on three and more devices that large neighbourhood search finds; cuts are exact for two.
