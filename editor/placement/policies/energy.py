@@ -22,7 +22,7 @@ from editor.graph.flops import Floats
 from editor.graph.graph import Ints
 from editor.placement.costs import price, stated_watts, times_watts
 from editor.placement.policies.exact import all_placements, bounds, least
-from editor.placement.policies.optimal import (
+from editor.placement.policies.latency import (
     SPLIT_MARGIN,
     candidates,
     device_of_all_ops,
