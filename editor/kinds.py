@@ -1,6 +1,6 @@
 """The three kinds of numbers, decided and named in this module only: estimate, prediction and measurement.
 
-- An *estimate* comes from shapes and the stated peaks of a device.
+- An *estimate* comes from shapes and the stated peaks of a device, or from a compiler that ran nothing.
 - A *prediction* comes from a profile, for a plan that did not run.
 - A *measurement* comes from runs of exactly this plan on the devices that it names.
 
