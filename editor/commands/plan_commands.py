@@ -62,6 +62,7 @@ def summary(plan: Plan) -> dict[str, Any]:
     graph, placement, division = plan.graph, plan.placement, plan.placement.division
     costs, basis = costs_of_plan(placement)
     found = fallbacks(placement, costs) if len(plan.devices) > 1 else []
+    energy = plan.energy()
     return {
         "model": graph.path,
         "format": graph.source,
@@ -84,6 +85,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "unknown_transfers": division.unknown_transfers,
         "latency": placement.price(costs).total,
         "kind": basis.kind,
+        "energy": energy.to_dict() if energy is not None else None,
         "fallbacks": [
             {
                 "wanted": each.wanted,
@@ -114,16 +116,20 @@ def print_summary(plan: Plan) -> None:
         )
         kind = basis if basis.detail else basis.kind
         proof = (
-            f", no placement is below {human_seconds(assignment.bound)}"
+            f", no placement is below {assignment.human(assignment.bound)}"
             if assignment.bound is not None
             else ""
         )
-        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
+        print(
+            f"{assignment.objective_name}: {assignment.human(assignment.objective)} ({kind}){proof}"
+        )
     division = plan.placement.division
     transfers = sum(len(b.to_devices) for b in division.boundaries)
     print(
         f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(transfers, 'transfer')}, {division.moved_text} moved per run"
     )
+    if (energy := plan.energy()) is not None:
+        print(f"energy: {energy} ({energy.basis})")
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
     for memory in over:

@@ -69,6 +69,8 @@ class Device:
     """flop/s, for estimates"""
     peak_dram_bw: float | None = None
     """bytes/s, for estimates"""
+    power: float | None = None
+    """watts while it works; None where the table states none"""
     link: Link | None = None
     wire_type: str = ""
     """Type in which its boundary tensors may travel to other machines, one of ``wire_types.WIRE_TYPES``; "": as they are."""

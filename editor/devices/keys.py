@@ -17,7 +17,13 @@ from editor.devices.device import WIRE_TYPES, Link
 from editor.devices.discovery import known_names
 from editor.devices.vocabulary import op_name
 from editor.errors import DeviceTableError
-from editor.text import parse_bytes, parse_bytes_per_second, parse_seconds, parse_work_per_second
+from editor.text import (
+    parse_bytes,
+    parse_bytes_per_second,
+    parse_seconds,
+    parse_watts,
+    parse_work_per_second,
+)
 
 _MAX_DIGITS = 24
 """Of a number in a table."""
@@ -209,6 +215,14 @@ KEYS: dict[str, Key] = {
             parse_bytes_per_second,
             "a number above 0 such as 4e11 or 400 GB/s",
             form=FormField("DRAM, bytes/s", "400 GB/s", unit="bytes/s", meant="GB/s"),
+        ),
+        Key(
+            "power",
+            "watts that it takes while it works, for [joules](numbers.md#energy): `15 W`; without them nothing is said of "
+            "its energy",
+            parse_watts,
+            "watts above 0 such as 15 W or 350 mW",
+            form=FormField("Power, W", "15 W"),
         ),
         Key(
             "link",

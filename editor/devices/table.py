@@ -258,6 +258,7 @@ class _Entry:
             memory=read["memory"] or read["deviceMemory"] or target.memory,
             peak_compute=read["peakCompute"],
             peak_dram_bw=read["peakDramBw"],
+            power=read["power"],
             link=read["link"] or target.link,
             wire_type=read["wireType"] or "",
             logical_id=logical_id,

@@ -22,10 +22,11 @@ from editor.kinds import Kind
 from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
+from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.wires import wire_bytes, wire_name
-from editor.text import csv_text, human_bytes, human_seconds, pluralize
+from editor.text import csv_text, human_bytes, human_joules, human_seconds, pluralize
 
 
 @dataclass(frozen=True)
@@ -206,16 +207,18 @@ def headline(report: Mapping[str, Any]) -> str:
     totals, measured = report["totals"], report["measurement"]
     latency = human_seconds(totals["latency"])
     rate = f"{totals['throughput']:.1f} requests/s" if totals["throughput"] else ""
+    joules = (totals["energy"] or {}).get("joules")
+    energy = f"; energy {human_joules(joules)} (estimate)" if joules else ""
     if measured is None or measured["kind"] != Kind.MEASUREMENT:
         basis = ", ".join([f"{totals['kind']} {totals['source']}", *totals["left_out"]])
         if rate:
-            return f"Throughput: {rate} ({basis}), latency {latency}"
-        return f"Latency: {latency} ({basis})"
+            return f"Throughput: {rate} ({basis}), latency {latency}{energy}"
+        return f"Latency: {latency} ({basis}){energy}"
     named = "predicted" if totals["kind"] == Kind.PREDICTION else "estimated"
     if measured["mode"] == "throughput":
         beside = f", {named} {rate}" if rate else ""
-        return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}"
-    return f"Latency: {human_seconds(measured['median'])} (measurement), {named} {latency}"
+        return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}{energy}"
+    return f"Latency: {human_seconds(measured['median'])} (measurement), {named} {latency}{energy}"
 
 
 _AT_PEAK = 10
@@ -236,7 +239,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
     """
     graph, division = placement.graph, placement.division
     costs, basis = costs_of_plan(placement)
-    memory = placement.run_memory
+    memory, energy = placement.run_memory, energy_of(placement, costs, basis)
     report = {
         "format": "hetero-editor/report",
         "version": 1,
@@ -261,6 +264,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
             "kind": basis.kind,
             "source": basis.source,
             "left_out": left_out(placement, costs),
+            "energy": energy.to_dict() if energy is not None else None,
         },
         "measurement": read_measurement(measured, placement) if measured else None,
         "fallbacks": [

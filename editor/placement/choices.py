@@ -51,8 +51,12 @@ POLICIES: dict[str, PolicyEntry] = {
     "rules": PolicyEntry("editor.placement.policies.task:priority", own_options=("first",)),
     "optimal": PolicyEntry(
         "editor.placement.policies.optimal:optimal",
-        {"latency": "Optimal: least latency", "throughput": "Optimal: throughput"},
-        ("objective", "costs", "search"),
+        {
+            "latency": "Optimal: least latency",
+            "throughput": "Optimal: throughput",
+            "energy": "Optimal: least energy",
+        },
+        ("objective", "within", "costs", "search"),
     ),
     "memory": PolicyEntry(
         "editor.placement.policies.memory:memory",
@@ -91,8 +95,12 @@ class OptionEntry:
 
 OPTIONS: dict[str, OptionEntry] = {
     "objective": OptionEntry(
-        "what is minimised: the time of one run, or the load of the busiest device; default: latency",
-        {aim: aim.capitalize() for aim in AIMS},
+        "what is minimised: the time of one run, the load of the busiest device, or the joules of one run; default: latency",
+        {aim: aim.capitalize() for aim in (*AIMS, "energy")},
+    ),
+    "within": OptionEntry(
+        "of the objective energy, the most time that one run may take, such as `12ms`; default: any",
+        form="TIME",
     ),
     "costs": OptionEntry(
         "where times come from; measured needs a profile (see `profile`)",

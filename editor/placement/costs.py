@@ -199,6 +199,41 @@ def with_wires(graph: Graph, devices: Sequence[Device], costs: Costs) -> Costs:
     return replace(costs, wires=wires, whole=whole, estimated=costs.estimated or wires.estimated)
 
 
+def without_wires(costs: Costs) -> Costs:
+    """Costs without what travels between machines, which is the work of no device."""
+    if costs.wires is None:
+        return costs
+    whole = None if costs.whole is None else costs.whole - costs.wires.ends_on().sum(axis=0)
+    return replace(costs, wires=None, whole=whole)
+
+
+def stated_watts(devices: Sequence[Device]) -> Floats:
+    """[device] watts while it works; NaN where the table states none."""
+    return np.array([np.nan if d.power is None else d.power for d in devices], np.float64)
+
+
+def times_watts(costs: Costs, watts: Floats) -> Costs:
+    """Costs in joules: the seconds of each device times its watts. Of cold starts it has what they are at most.
+
+    Args:
+        costs: times.
+        watts: [device].
+    """
+    here = without_wires(costs)
+    return replace(
+        here,
+        op=here.op * watts,
+        leave=here.leave * watts,
+        enter=here.enter * watts,
+        launch=here.launch * watts,
+        whole=None if here.whole is None else here.whole * watts,
+        cold=tuple(
+            replace(each, most=each.most * w)
+            for each, w in zip(here.cold, watts.tolist(), strict=False)
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class Price:
     """Cost of one run of a placement, in seconds."""

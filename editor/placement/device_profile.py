@@ -61,6 +61,8 @@ class DeviceProfile:
     """What the times of kernels were multiplied with, so that they add up to the unsplit model measured beside them."""
     origin: str = ""
     """Tool, machine and date of a profile from elsewhere; "" for one that was measured here."""
+    estimated: bool = False
+    """Whether a compiler worked the times out, and nothing ran."""
     has_launch: bool = True
     """Whether ``launch_seconds`` was measured; else launches are estimated."""
     has_links: bool = True
@@ -302,7 +304,7 @@ def measured(
         for d, p in zip(devices, profiles, strict=True)
     )
     assumed = tuple(
-        p is None or bool(ops_without_figure(graph, d, p))
+        p is None or p.estimated or bool(ops_without_figure(graph, d, p))
         for d, p in zip(devices, profiles, strict=True)
     )
     return Costs(

@@ -19,9 +19,9 @@ from editor.devices.device import Device
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.placement.constraints import Constraints, constrain
-from editor.placement.costs import Costs, Price, price, processors
+from editor.placement.costs import Costs, Price, price, processors, stated_watts
 from editor.placement.device_profile import costs_of
-from editor.placement.policies.problem import Problem, busiest_load
+from editor.placement.policies.problem import Floats, Problem, busiest_load, busy_seconds
 from editor.placement.policies.registry import assign, check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
@@ -294,6 +294,16 @@ class Placement:
         )
         return min(busiest, self.price(costs).total)
 
+    def busy_seconds(self, costs: Costs) -> Floats:
+        """[device] seconds that it works in one run, with transfers and launches."""
+        return busy_seconds(
+            self.graph,
+            costs,
+            self.assignment.device,
+            self.placed_ops,
+            self.division.subgraph_of_op,
+        )
+
     def _because(self, op: int) -> str:
         pin = self.constraints.pins.get(self.graph.op_keys[op])
         if pin is not None:
@@ -477,9 +487,12 @@ def solve(
 
 def _with_own_objective(placement: Placement, costs: Costs) -> Placement:
     """Recompute the objective for the grouping in use: policies optimise for the minimal one."""
-    reached = (
-        placement.busiest_seconds
-        if placement.assignment.objective_name.startswith("busiest")
-        else (lambda costs: placement.price(costs).total)
-    )
-    return replace(placement, assignment=replace(placement.assignment, objective=reached(costs)))
+    name = placement.assignment.objective_name
+    if name.startswith("busiest"):
+        reached = placement.busiest_seconds(costs)
+    elif placement.assignment.in_joules:
+        watts = stated_watts(placement.devices)
+        reached = float(np.nansum(placement.busy_seconds(costs) * watts))
+    else:
+        reached = placement.price(costs).total
+    return replace(placement, assignment=replace(placement.assignment, objective=reached))

@@ -36,6 +36,8 @@ class RuntimeDefaults:
     api_version = API_VERSION
     slowdown = 1.0
     loads_custom_ops = False
+    answers_for_planned = False
+    """Whether it is asked about a device that this machine lacks, as a compiler can be that needs no device."""
     formats: tuple[str, ...] = ("onnx",)
     """What the models are made of that it runs."""
 

@@ -128,7 +128,7 @@ def for_model(graph: Graph, device: Device) -> Device:
 def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capability:
     """The ops that a device can run: what the runtime answers, what runs have taught, and what is published of the device.
 
-    A planned device cannot be asked. A runtime is asked once per model and device.
+    A planned device cannot be asked, unless a compiler here answers for it. A runtime is asked once per model and device.
 
     Args:
         graph: the model.
@@ -140,12 +140,20 @@ def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capab
         LimitError: the runtime needs more time or memory than the limits allow.
     """
     device = for_model(graph, device)
-    answer = Capability.everything(graph) if device.planned else _answer(graph, device)
+    answer = _answer(graph, device) if _can_be_asked(device) else Capability.everything(graph)
     known = lessons(graph, device) if with_lessons and not device.planned else {}
     if known:
         answer = answer.without([known.get(key, "") for key in graph.op_keys])
     return (
         answer.without(device.published.refusals(graph)) if device.published.restricts else answer
+    )
+
+
+def _can_be_asked(device: Device) -> bool:
+    if not device.planned:
+        return True
+    return bool(device.runtime) and getattr(
+        runtime_of(device.runtime), "answers_for_planned", False
     )
 
 

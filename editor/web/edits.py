@@ -96,10 +96,11 @@ def _label(state: AppState, document: Document, edit: m.PinToLabel) -> None:
 def _automatic(state: AppState, document: Document, edit: m.Automatic) -> None:
     """Policy and options; options that the page has no list for stay as they are, except the budget of a search."""
     policy, _, objective = edit.policy.partition(":")
+    asked_for = {"objective", "costs", "codegen", "search"}
+    if objective != "energy":
+        asked_for.add("within")
     options = {
-        k: v
-        for k, v in document.placement.settings.policy_options.items()
-        if k not in ("objective", "costs", "codegen", "search")
+        k: v for k, v in document.placement.settings.policy_options.items() if k not in asked_for
     }
     if objective:
         options["objective"] = objective

@@ -13,6 +13,7 @@ from editor.errors import EditorError
 from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import source_of_figures
 from editor.placement.costs import Costs
+from editor.placement.energy import joules_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.workspace.recorded import hetero_devices, settings_of_hetero
 from editor.workspace.solver import first_decisions, identity, settings_of
@@ -35,6 +36,8 @@ BY_OPENVINO = "by OpenVINO itself"
 """What ``query_model`` of HETERO says, where the plan has devices of OpenVINO; it is asked when the layout is."""
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""
+LEAST_ENERGY: dict[str, Settings] = {"least energy": Settings("optimal", {"objective": "energy"})}
+"""The same, where the watts of all devices are stated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,8 @@ def ready_made_settings(now: Placement) -> dict[str, Settings]:
     """
     source = source_of_figures(now.graph, now.devices, now.settings)
     within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
-    made = READY_MADE | within | _on_one_device(now)
+    energy = LEAST_ENERGY if all(d.power is not None for d in now.devices) else {}
+    made = READY_MADE | within | energy | _on_one_device(now)
     return {name: _with_costs(settings, source) for name, settings in made.items()}
 
 
@@ -190,9 +194,10 @@ def reasons_of_difference(here: Placement, there: Placement) -> list[tuple[str, 
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     """Figures of a layout: seconds by the given costs, bytes, counts.
 
-    ``busiest`` is the load of the busiest processor, the least time between two requests.
+    ``busiest`` is the load of the busiest processor, the least time between two requests. ``joules`` is None where the watts
+    of a device are not stated.
     """
-    division = placement.division
+    division, joules = placement.division, joules_of(placement, costs)
     return {
         "unknown": division.unknown_transfers,
         "busiest": placement.busiest_seconds(costs),
@@ -203,6 +208,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
         "ops": dict(placement.op_counts),
         "memory": placement.run_memory.peaks,
         "predicted": placement.price(costs).total,
+        "joules": sum(joules.values()) if len(joules) == len(placement.used_devices) else None,
     }
 
 

@@ -45,8 +45,10 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.graph.states import Lengths
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
+from editor.placement.energy import Energy, energy_of
 from editor.placement.kept import learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
@@ -140,6 +142,13 @@ class Plan:
     def run_memory(self) -> RunMemory:
         """The memory that a run holds on each device, op by op; ``run_memory.peaks`` are bytes by device."""
         return self.placement.run_memory
+
+    def energy(self) -> Energy | None:
+        """Joules of one run by device, as an estimate from the ``power`` of the device table and the plan's times.
+
+        None where the table states the watts of no device that the plan uses.
+        """
+        return energy_of(self.placement, *costs_of_plan(self.placement))
 
     def why(self, key: str) -> Explanation:
         """Per device allowed or refused with the reason, and why the op is where it is."""

@@ -9,11 +9,11 @@ from conftest import EXAMPLES
 
 import editor
 from editor.devices.discovery import names_here
-from editor.devices.table import parse_devices
+from editor.devices.table import load_devices, parse_devices
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate, peaks_of
-from editor.text import parse_bytes, parse_bytes_per_second
+from editor.text import parse_bytes, parse_bytes_per_second, parse_watts
 
 
 @pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
@@ -108,6 +108,12 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
             "such as 1e13 or 10 TFLOPS, not 'much'",
         ),
         (
+            "- name: A\n  backendName: CPU\n  power: 15 MW",
+            1,
+            "power must be watts above 0 such as 15 W or 350 mW, not '15 MW'",
+        ),
+        ("- name: A\n  backendName: CPU\n  power: 0", 1, "power must be watts above 0"),
+        (
             "- name: A\n  backendName: GPU\n  link: fast",
             1,
             "link must be a mapping such as {bandwidth: 12e9, latency: 1e-5}",
@@ -155,6 +161,31 @@ def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
 )
 def test_bits_are_eighths_of_bytes(text: str, rate: float | None) -> None:
     assert parse_bytes_per_second(text) == rate
+
+
+@pytest.mark.parametrize(
+    ("text", "watts"),
+    [
+        ("15 W", 15),
+        ("15", 15),
+        ("2.5watts", 2.5),
+        ("350mW", 0.35),
+        ("80 µW", 8e-5),
+        ("1.2 kW", 1200),
+        ("1.2 KW", None),
+        ("15 MW", None),
+        ("-1 W", None),
+        ("W", None),
+    ],
+)
+def test_watts(text: str, watts: float | None) -> None:
+    assert parse_watts(text) == (watts if watts is None else pytest.approx(watts))
+    table = [{"name": "A", "backendName": "NPU", "power": text}]
+    if watts is None:
+        with pytest.raises(editor.DeviceTableError):
+            load_devices(table)
+    else:
+        assert load_devices(table)[0].power == pytest.approx(watts)
 
 
 def test_memory_is_in_bytes_however_it_is_written() -> None:

@@ -27,12 +27,14 @@ from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
+from editor.placement.policies import latency as latency_policy
 from editor.placement.policies import optimal as optimal_policy
 from editor.placement.policies import registry
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
+from editor.placement.policies.latency import lower_bound
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
-from editor.placement.policies.optimal import lower_bound, optimal
+from editor.placement.policies.optimal import optimal
 from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem, relaxed_bound
 from editor.placement.policies.task import Assignment, Task
@@ -513,15 +515,18 @@ def test_a_search_for_throughput_takes_its_budget_once(
 ) -> None:
     """It searched for the least latency with the whole budget first, and then with the whole budget for throughput."""
     budgets: list[float] = []
-    real = optimal_policy.improve
+    real = improve
 
     def counted(problem: Any, label: Any, objective: Any, seconds: float, *more: Any) -> Any:
         budgets.append(seconds)
         return real(problem, label, objective, 0.01, *more)
 
-    monkeypatch.setattr(optimal_policy, "improve", counted)
-    table = [{"name": name, "backendName": "NPU", "peakCompute": 1e12} for name in "ABC"]
-    for objective in ("throughput", "latency"):
+    for module in (optimal_policy, latency_policy):
+        monkeypatch.setattr(module, "improve", counted)
+    table = [
+        {"name": name, "backendName": "NPU", "peakCompute": 1e12, "power": "5 W"} for name in "ABC"
+    ]
+    for objective in ("throughput", "latency", "energy"):
         budgets.clear()
         editor.partition(
             mobilenet, table, policy="optimal", policy_options={"objective": objective, "search": 4}

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import EXAMPLES
 
 import editor
+from editor.devices.table import load_devices
 from editor.graph.graph import Graph
+from editor.kinds import Kind
 from editor.placement.device_profile import (
     DeviceProfile,
+    basis_of,
     completed,
     earlier_profile,
     forget_profile,
     load_profile,
+    measured,
     put_back_profile,
     save_profile,
 )
@@ -62,3 +67,28 @@ def test_a_profile_keeps_no_kernel_that_computes_nothing(mobilenet: Graph) -> No
         stored = completed(mobilenet, profile(rest), stored)
     assert sorted(stored.kernels) == sorted(f"kernel of {key}" for key in (excluded, *rest))
     assert all(stored.kernels[kernel] == f"kernel of {key}" for key, kernel in stored.fused.items())
+
+
+def test_times_that_a_compiler_worked_out_are_estimates(mobilenet: Graph) -> None:
+    devices = load_devices("HETERO:NPU,CPU")
+    own = [mobilenet.op_keys[op] for op in np.flatnonzero(~mobilenet.op_is_constant).tolist()]
+    times = DeviceProfile(
+        "NPU",
+        1.0,
+        dict.fromkeys(own, 1e-3),
+        {},
+        (),
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1,
+        origin="a compiler",
+    )
+    for profile, kind in (
+        (times, Kind.PREDICTION),
+        (replace(times, estimated=True), Kind.ESTIMATE),
+    ):
+        basis = basis_of(measured(mobilenet, devices, [profile, None]), "measured", [0])
+        assert basis.kind is kind and "NPU: a compiler" in basis.detail

@@ -18,8 +18,8 @@ TOY = '''
 """Runs Relu and Add with numpy."""
 import numpy as np
 from editor.devices.discovery import AvailableDevice, Target
-from editor.runtimes.base import (KernelTime)
-from editor.runtimes.loaded_model import LoadedModelRuntime
+from editor.runtimes.base import Capability, KernelTime
+from editor.runtimes.loaded_model import LoadedModelRuntime, RuntimeDefaults
 
 KERNELS = {"Relu": lambda x: np.maximum(x, 0), "Add": lambda x, y: x + y}
 
@@ -50,6 +50,19 @@ class Toy(LoadedModelRuntime):
 
     def profile(self, graph, submodel, device, inputs, seconds, threads):
         return [KernelTime("numpy", (int(node.name[2:]),), 1e-5) for node in submodel.model.graph.node]
+
+
+class Compiler(RuntimeDefaults):
+    name, title, answers_for_planned = "compiler", "Compiler", True
+
+    def devices(self):
+        return []
+
+    def resolve(self, name, provider):
+        return Target("compiler", "", False, "NPU") if name.lower() == "chip" else None
+
+    def capability(self, graph, device):
+        return Capability.of_reasons(["" if t == "Relu" else f"{t} is for the CPU" for t in graph.op_types])
 '''
 
 
@@ -59,7 +72,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("site")
     (folder / "toy_runtime.py").write_text(TOY)
     for name, points in (
-        ("toy", "toy = toy_runtime:Toy"),
+        ("toy", "toy = toy_runtime:Toy\ncompiler = toy_runtime:Compiler"),
         ("broken", "broken = no_such_module:Runtime"),
     ):
         info = folder / f"{name}-1.0.dist-info"
@@ -110,6 +123,19 @@ def test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason(
     said = run(package, "devices")
     assert "Toy 1.0" in said
     assert "broken: installed but unusable: ModuleNotFoundError" in said
+
+
+def test_a_compiler_answers_for_a_device_that_is_not_here_and_a_stand_in_runs(
+    package: dict[str, str], net: Path, tmp_path: Path
+) -> None:
+    """Before, such a device took every op, whatever its compiler says."""
+    said = run(package, "partition", net, "--devices", "HETERO:Chip,CPU", "--out", tmp_path)
+    assert "planned: Chip is not on this machine" in said
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["affinities"] == {"r": "Chip", "a": "CPU", "s": "CPU", "y": "CPU"}
+    assert "no: Add is for the CPU" in run(package, "why", tmp_path / "plan.json", "a")
+    measured = run(package, "bench", tmp_path / "plan.json", "--seconds", "0.1")
+    assert "as stand-in (estimate)" in measured and "within tolerance" in measured
 
 
 def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(

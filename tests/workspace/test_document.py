@@ -23,6 +23,7 @@ from editor.web.drawing.panes import panes_data
 from editor.web.edits import _automatic, _use_layout
 from editor.web.messages import Automatic, LayoutEdit
 from editor.web.panels.compare import compare_view
+from editor.web.panels.devices import outcome
 from editor.web.panels.inspector import plan
 from editor.web.panels.tables import transfer_rows
 from editor.web.tasks import TaskRegistry
@@ -213,6 +214,25 @@ def test_what_openvino_itself_does_is_in_the_table_with_reasons(
     _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
     assert document.placement.op_counts["A"] == 0
     assert len(document.placement.subgraphs) == 1
+
+
+def test_compare_has_joules_where_watts_are_stated(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    assert "Energy" not in str(compare_view(document, document.layouts()))
+    a, b = (dict(d.entry) for d in document.devices)
+    document.set_devices([{**a, "power": "15 W"}, b])
+    text = str(compare_view(document, document.layouts()))
+    assert "Energy" in text and "not known" in text and "least energy" not in text
+    document.set_devices([{**a, "power": "15 W"}, {**b, "power": "2 W"}])
+    text = str(compare_view(document, document.layouts()))
+    assert "least energy" in text and "not known" not in text and " mJ" in text
+    (least,) = [layout for layout in document.layouts() if layout.name == "least energy"]
+    assert least.placement is not None and least.placement.assignment.in_joules
+    edit = Automatic(
+        do="automatic", policy="optimal:energy", grouping="minimal", costs="estimate", codegen="op"
+    )
+    _automatic(SimpleNamespace(), document, edit)  # type: ignore[arg-type]  # the server has no part in it
+    assert "Energy " in str(outcome(document)) and "Lower bound" in str(outcome(document))
 
 
 def test_a_layout_that_exceeds_a_memory_says_so(mobilenet: Graph, tmp_path: Path) -> None:

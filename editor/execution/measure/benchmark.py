@@ -34,6 +34,7 @@ from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers
 from editor.execution.invented_inputs import random_inputs
+from editor.execution.measure.counters import Meter
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
 from editor.execution.measure.mismatch import (
     FirstDifference,
@@ -73,6 +74,7 @@ from editor.execution.measure.turns import (
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
 from editor.placement.chosen_costs import predicted_rate
+from editor.placement.energy import energy_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, runtime_of, stand_in
@@ -139,6 +141,7 @@ class Benchmark:
         self._used: dict[Key, CompiledPlan] = {}
         self._wholes: dict[tuple[object, ...], CompiledPlan] = {}
         self._watch = MachineWatch()
+        self._meter = Meter(any(d.device == "GPU" for d in self._real_devices()))
         self._disturbances: tuple[str, ...] = ()
         self._settled = False
 
@@ -324,7 +327,9 @@ class Benchmark:
         ):
             self._watch.sample()
             for contender in order.sample(active, len(active)):
-                runs = Turn.of(contender.run_seconds, longest).take(partial(self._timed, contender))
+                turn, before = Turn.of(contender.run_seconds, longest), self._meter.read()
+                runs = turn.take(partial(self._timed, contender))
+                self._meter.add(contender.tally, before, turn.runs)
                 contender.times += runs
                 contender.turns.append(len(runs))
                 contender.finished += len(runs)
@@ -386,7 +391,7 @@ class Benchmark:
             except Exception as error:  # noqa: BLE001  # it is raised below: a thread would lose it
                 failures.append(error)
 
-        start = perf_counter()
+        start, before = perf_counter(), self._meter.read()
         threads = [
             threading.Thread(target=serve, args=each)
             for each in zip(contender.clones, ends, strict=True)
@@ -398,6 +403,7 @@ class Benchmark:
         if failures:
             raise failures[0]
         finished, seconds = sum(map(len, ends)), perf_counter() - start
+        self._meter.add(contender.tally, before, finished)
         contender.finished += finished
         contender.busy_seconds += seconds
         contender.rates.append(steady_rate(ends) or finished / seconds)
@@ -436,6 +442,7 @@ class Benchmark:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
         planned, own = {d.name for d in placement.devices if d.planned}, _own_names(placement)
+        on_stand_in = any(s.device in planned for s in placement.subgraphs)
         difference, first = self._with_first_differences(placement, difference)
         if (
             difference is not None
@@ -451,7 +458,7 @@ class Benchmark:
             total=Spread.of([t.total for t in times], contender.turns),
             throughput=rate(contender) or 0.0,
             throughput_interval=rate_interval(contender),
-            estimated=any(s.device in planned for s in placement.subgraphs),
+            estimated=on_stand_in,
             subgraphs=subgraph_figures(placement, contender, mean_total),
             transfers=transfer_figures(placement, contender, mean_total, planned),
             baselines=tuple(
@@ -467,6 +474,8 @@ class Benchmark:
             environment=environment(self.threads),
             precision_notes=self._precision_notes(placement),
             properties={d.name: dict(d.properties) for d in placement.used_devices},
+            energy=energy_of(placement, *costs_by_best_source(placement)),
+            energy_measured=() if on_stand_in else self._meter.uses(contender.tally),
         )
 
     def _prediction(
@@ -571,7 +580,13 @@ class Benchmark:
             return Baseline(shown, device.description, None, None, None, problem or "not measured")
         spread = Spread.of([t.total for t in contender.times], contender.turns)
         return Baseline(
-            shown, device.description, spread, rate(contender), rate_interval(contender), ""
+            shown,
+            device.description,
+            spread,
+            rate(contender),
+            rate_interval(contender),
+            "",
+            self._meter.uses(contender.tally),
         )
 
     def _sample(

@@ -10,7 +10,8 @@ import numpy as np
 
 from editor.execution.measure.statistics import median_interval, medians_of_turns
 from editor.kinds import Basis, Kind, compare_medians, kind_of_run
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.placement.energy import Energy
+from editor.text import human_bytes, human_joules, human_seconds, pluralize
 
 _FEW = 4
 """Most ops to name in one line."""
@@ -164,6 +165,19 @@ class WireFigures:
 
 
 @dataclass(frozen=True)
+class EnergyUse:
+    """Joules of one run, as a counter of the machine counted them over the measured turns."""
+
+    counter: str
+    covers: str
+    """What it counts, such as "the whole processor, whatever else ran"."""
+    joules: float
+
+    def __str__(self) -> str:
+        return f"{human_joules(self.joules)} by {self.counter} ({self.covers})"
+
+
+@dataclass(frozen=True)
 class Baseline:
     """Times of the unsplit model on one real device."""
 
@@ -176,6 +190,8 @@ class Baseline:
     """95 % interval of the median over turns; None in mode latency, and below six turns"""
     problem: str
     """Why there is no time; "" when there is."""
+    energy_measured: tuple[EnergyUse, ...] = ()
+    """By each counter that can be read"""
 
     @property
     def rate(self) -> str:
@@ -287,6 +303,10 @@ class BenchmarkResult:
     """Why it was not measured although it was asked for."""
     properties: dict[str, dict[str, str]] = field(default_factory=dict)
     """Of the devices that the plan uses, by name"""
+    energy: Energy | None = None
+    """Joules of one run by stated watts; None where none are stated"""
+    energy_measured: tuple[EnergyUse, ...] = ()
+    """By each counter that can be read; empty where there is none, and where a stand-in ran"""
 
     @property
     def kind(self) -> Kind:
@@ -381,7 +401,12 @@ class BenchmarkResult:
         data = asdict(self) | {"kind": self.kind}
         for row in (*data["subgraphs"], *data["transfers"]):
             row["kind"] = kind_of_run(row["estimated"])
-        for row in data["memory"]:
+        data["energy"] = self.energy.to_dict() if self.energy is not None else None
+        for row in (
+            *data["memory"],
+            *data["energy_measured"],
+            *(each for b in data["baselines"] for each in b["energy_measured"]),
+        ):
             row["kind"] = Kind.MEASUREMENT
         data["wires"] = [
             asdict(wire) | {"kind": kind_of_run(wire.estimated)} for wire in self.wires
@@ -463,6 +488,7 @@ class BenchmarkResult:
             words = [
                 f"median {_ms(b.time.median)} ms, {b.rate}{', one run' if b.time.count == 1 else ''}",
                 self.ratio_to(b),
+                *map(str, b.energy_measured),
             ]
             lines.append(
                 f"Unsplit on {b.device} ({b.description}): {'; '.join(filter(None, words))}"
@@ -478,6 +504,9 @@ class BenchmarkResult:
                 lines.append(f"The difference is {self.first_difference}")
         if self.difference_problem:
             lines.append(f"Not compared with the unsplit model: {self.difference_problem}")
+        if self.energy is not None:
+            lines.append(f"Energy of a run: {self.energy} ({self.energy.basis})")
+        lines += [f"Energy of a run: {use} (measurement)" for use in self.energy_measured]
         lines += [f"Memory, {use}" for use in self.memory]
         if self.memory_problem:
             lines.append(f"Memory: {self.memory_problem}")

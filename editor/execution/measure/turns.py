@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from editor.execution.compiled_plan import CompiledPlan, RunTimes, TransferTime
+from editor.execution.measure.counters import Tally
 from editor.execution.measure.figures import Spread, SubgraphFigures, TransferFigures
 from editor.execution.measure.prediction import Parts
 from editor.execution.measure.statistics import median_interval, medians_of_turns
@@ -43,6 +44,11 @@ class Turn:
         runs = int(min(max(seconds / max(run_seconds, 1e-9), 2), _MOST_RUNS))
         uncounted = min(runs // 2, _MOST_UNCOUNTED)
         return cls(uncounted, runs - uncounted)
+
+    @property
+    def runs(self) -> int:
+        """All of them."""
+        return self.uncounted + self.counted
 
     def take(self, run: Callable[[], T]) -> list[T]:
         """Runs; the results of the runs that count."""
@@ -130,6 +136,7 @@ class Contender:
     """[turn] requests per second"""
     clones: list[CompiledPlan] = field(default_factory=list)
     too_slow: bool = False
+    tally: Tally = field(default_factory=Tally)
     identical: list[tuple[str, int | None]] = field(default_factory=list)
     """Name and index of plans and baselines that run the same compiled model."""
 

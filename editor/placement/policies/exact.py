@@ -37,30 +37,53 @@ def least_latency(
     Returns:
         ([node] device, or None where no placement beats ``best``; True when the result is proved optimal).
     """
-    choices = problem.allowed.sum(axis=1).astype(np.float64)
-    if (
-        not 0 < len(problem) <= _MAX_NODES
-        or np.log2(choices).sum() > np.log2(MAX_PLACEMENTS) + 1e-9
-    ):
+    labels = all_placements(problem)
+    if labels is None:
         return None, False
-    labels = _all_placements(problem)
-    bound = _op_and_transfer_seconds(problem, labels) + _least_launch_seconds(
-        graph, problem, labels, placed, costs.launch
-    )
-    result, device = None, np.zeros(len(graph), np.int64)
+    device = np.zeros(len(graph), np.int64)
+
+    def total(label: Ints) -> float:
+        device[placed] = label
+        return price(graph, costs, device, placed).total
+
+    return least(labels, bounds(graph, problem, labels, placed, costs.launch), best, total)
+
+
+def least(
+    labels: Labels, bound: Floats, best: float, value: Callable[[Ints], float]
+) -> tuple[Ints | None, bool]:
+    """The placement of least value, if that is below ``best``, and whether it is proved.
+
+    Args:
+        labels: [placement, node] device.
+        bound: [placement] what its value is at least.
+        best: what is known.
+        value: of a placement, [node] device.
+    """
+    result = None
     order = np.argsort(bound, kind="stable").tolist()
     for row in order[:_MAX_PRICED]:
         if bound[row] >= best * (1 - 1e-12):
             return result, True
-        device[placed] = labels[row]
-        total = price(graph, costs, device, placed).total
-        if total < best * (1 - 1e-12):
-            result, best = labels[row].astype(np.int64), total
+        label = labels[row].astype(np.int64)
+        found = value(label)
+        if found < best * (1 - 1e-12):
+            result, best = label, found
     return result, len(order) <= _MAX_PRICED
 
 
-def _all_placements(problem: Problem) -> Labels:
-    """[placement, node] device, for every combination of allowed devices."""
+def bounds(graph: Graph, problem: Problem, labels: Labels, placed: Ints, launch: Floats) -> Floats:
+    """[placement] what it costs at least: its ops, its transfers and the fewest launches that it can have."""
+    return _op_and_transfer_seconds(problem, labels) + _least_launch_seconds(
+        graph, problem, labels, placed, launch
+    )
+
+
+def all_placements(problem: Problem) -> Labels | None:
+    """[placement, node] device, for every combination of allowed devices; None where there are too many."""
+    counts = problem.allowed.sum(axis=1).astype(np.float64)
+    if not 0 < len(problem) <= _MAX_NODES or np.log2(counts).sum() > np.log2(MAX_PLACEMENTS) + 1e-9:
+        return None
     choices = [np.flatnonzero(row).astype(np.uint8) for row in problem.allowed]
     count = int(np.prod([len(c) for c in choices]))
     labels, row, stride = np.empty((count, len(choices)), np.uint8), np.arange(count), 1

@@ -14,7 +14,7 @@ from editor.graph.graph import Bools, Graph, Ints
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.optimal import (
+from editor.placement.policies.latency import (
     candidates,
     device_of_all_ops,
     lower_bound,

@@ -1,34 +1,30 @@
-"""Policy ``optimal``: least time of one run, or least load of the busiest processor."""
+"""Policy ``optimal``: least time of one run, least load of the busiest processor, or least energy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from editor.arguments import shown
 from editor.errors import EditorError
 from editor.graph.graph import Ints
-from editor.placement.costs import Costs, price, processors
-from editor.placement.policies.exact import least_latency
-from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
+from editor.placement.costs import Costs, processors
+from editor.placement.policies.energy import least_energy
+from editor.placement.policies.latency import (
+    MAX_SEARCHED_OPS,
+    SPLIT_MARGIN,
+    candidates,
+    device_of_all_ops,
+    least_latency_of,
+    search_seconds,
+)
+from editor.placement.policies.neighbourhood import BUSIEST, Improved, improve, value_of
 from editor.placement.policies.pipeline import best_stages, busiest_bound
 from editor.placement.policies.problem import Problem, busiest_load, busiest_name, relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
-_SPLIT_MARGIN = 1.05
-"""By profiled costs, a split must beat a single device by this factor."""
 _FIRST_SHARE = 0.25
 """The part of the budget for the placement of least latency, from which the search for throughput starts."""
-SEARCH_SECONDS = 0.5
-"""Budget of the search where the options give none: short enough for every stroke in the page."""
-_MAX_SEARCH_SECONDS = 600
-MAX_SEARCHED_OPS = 3_000
-"""Most ops for which a short search pays."""
 
 
 def optimal(task: Task) -> Assignment:
@@ -43,48 +39,19 @@ def optimal(task: Task) -> Assignment:
     neighbourhood search improves the result for ``search`` seconds, and a linear program gives the bound.
 
     Raises:
-        EditorError: ``search`` is not a number of seconds.
+        EditorError: an option has a value that it cannot have, or no placement is within the limit of latency.
     """
     seconds = search_seconds(task.options)
-    if task.options.get("objective", "latency") == "latency":
-        return _least_latency(task, seconds)
+    objective = task.options.get("objective", "latency")
+    if objective == "energy":
+        return least_energy(task, seconds)
+    if "within" in task.options:
+        raise EditorError("policy option within: it belongs to the objective energy")
+    if objective == "latency":
+        return least_latency_of(task, seconds)
     searches = len(task.constraints.devices) > 2
     first = seconds * _FIRST_SHARE if searches else 0.0
-    return _least_busy(task, _least_latency(task, first), seconds - first)
-
-
-def _least_latency(task: Task, seconds: float) -> Assignment:
-    costs, placed, graph = task.costs(), task.placed, task.constraints.graph
-    problem = Problem.of(graph, costs, task.constraints.allowed, placed)
-    best, best_price, best_value = None, None, float("inf")
-    exact = (
-        costs.wires is None or costs.wires.is_exact
-    )  # else `problem` has mean costs of wires, and proves nothing
-    bound = lower_bound(problem, costs) if exact else 0.0
-    for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound, seconds)):
-        device = device_of_all_ops(task, placed, label)
-        full = price(graph, costs, device, placed)
-        # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
-        margin = 1.0 if costs.estimated or (label == label[:1]).all() else _SPLIT_MARGIN
-        if best_price is None or full.total * margin < best_value - 1e-15:
-            best, best_price, best_value = device, full, full.total * margin
-        if task.should_stop():
-            break
-    assert best is not None and best_price is not None
-    if costs.estimated and exact:
-        better, proved = least_latency(graph, problem, costs, placed, best_price.total)
-        if better is not None:
-            best = device_of_all_ops(task, placed, better)
-            best_price = price(graph, costs, best, placed)
-        bound = best_price.total if proved else bound
-    return Assignment(
-        best,
-        reasons(task, costs, best),
-        best_price.total,
-        min(bound, best_price.total) if exact else None,
-        "latency",
-        costs.estimated,
-    )
+    return _least_busy(task, least_latency_of(task, first), seconds - first)
 
 
 def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
@@ -119,7 +86,7 @@ def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
     found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
         seconds, label = alone
-        if seconds <= found.value * _SPLIT_MARGIN or (found.label == found.label[:1]).all():
+        if seconds <= found.value * SPLIT_MARGIN or (found.label == found.label[:1]).all():
             found = Improved(label, seconds, found.bound)
         bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
@@ -157,113 +124,3 @@ def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:
     if np.isnan(seconds).all():
         return None
     return float(np.nanmin(seconds)), np.full(len(problem), int(np.nanargmin(seconds)), np.int64)
-
-
-def _searched(
-    task: Task, problem: Problem, costs: Costs, bound: float, seconds: float
-) -> Iterable[Ints]:
-    """Placements on three and more devices that large neighbourhood search finds; cuts are exact for two.
-
-    Launch overhead is approximated by a price on every transfer, as for the cuts.
-    """
-    if problem.time.shape[1] <= 2 or not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
-        return
-    launch = costs.most_per_subgraph
-    fastest = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
-    for share in (0.5, 0.0) if launch else (0.0,):
-        priced = replace(problem, enter=problem.enter + share * launch)
-        start = Expansion(problem, share * launch).solve(fastest)
-        known = bound if not share else 0.0
-        yield improve(
-            priced, start, TOTAL, seconds / (2 if launch else 1), known, task.should_stop
-        ).label
-
-
-def search_seconds(options: Mapping[str, Any]) -> float:
-    """Budget of the search.
-
-    Raises:
-        EditorError: it is not a number from 0 to 600.
-    """
-    given = options.get("search", SEARCH_SECONDS)
-    try:
-        seconds = float(given)
-    except (TypeError, ValueError, OverflowError):
-        seconds = -1.0
-    if not 0 <= seconds <= _MAX_SEARCH_SECONDS:
-        raise EditorError(
-            f"policy option search: {shown(given)} is not a number of seconds from 0 to {_MAX_SEARCH_SECONDS}"
-        )
-    return seconds
-
-
-def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
-    """Yields distinct placements to price; `priority` comes first, so the result is never worse."""
-    seen: set[bytes] = set()
-    for label in _candidates(problem, costs):
-        if label.tobytes() not in seen:
-            seen.add(label.tobytes())
-            yield label
-
-
-def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
-    yield problem.allowed.argmax(axis=1).astype(np.int64)
-    for d in range(problem.time.shape[1]):
-        if len(problem) and problem.allowed[:, d].all():
-            yield np.full(len(problem), d, np.int64)
-    if problem.time.shape[1] == 1 or not len(problem):
-        return
-    start = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
-    launch = costs.most_per_subgraph
-    for share in (0.0, 0.5, 1.5) if launch else (0.0,):
-        yield Expansion(problem, share * launch).solve(start)
-
-
-def lower_bound(problem: Problem, costs: Costs) -> float:
-    """Lower bound of the latency in seconds; for two devices exact apart from launch overhead.
-
-    With k devices, the best of a linear program, in which ops may be divided between devices, and of k relaxations: one
-    device against the cheapest of all others for every op and transfer. Every placement maps to one of each relaxation
-    at no higher cost, and with two classes the minimum cut is exact.
-    """
-    if not len(problem):
-        return 0.0
-    start = costs.least_launch
-    devices = problem.time.shape[1]
-    unsplit = (
-        float(np.nanmin(np.append(costs.whole, np.inf))) if costs.whole is not None else np.inf
-    )
-    if devices <= 2:
-        return min(_exact(problem) + start, unsplit)
-    cuts = max(_exact(_one_against_rest(problem, d)) for d in range(devices))
-    return min(max(cuts, relaxed_bound(problem, busiest=False)) + start, unsplit)
-
-
-def _exact(problem: Problem) -> float:
-    cut = Expansion(problem)
-    # Rounding to the solver's unit can raise every term by half a unit.
-    return max(
-        cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - len(problem) / cut.unit, 0.0
-    )
-
-
-def _one_against_rest(problem: Problem, device: int) -> Problem:
-    others = [d for d in range(problem.time.shape[1]) if d != device]
-    time = np.where(problem.allowed, problem.time, np.inf)
-    allowed = np.stack([problem.allowed[:, device], problem.allowed[:, others].any(axis=1)], axis=1)
-    pair = np.stack([time[:, device], time[:, others].min(axis=1)], axis=1)
-    return replace(
-        problem,
-        time=np.where(allowed, pair, 0.0),
-        allowed=allowed,
-        capacity=np.full(2, np.inf),
-        leave=np.stack([problem.leave[:, device], problem.leave[:, others].min(axis=1)], axis=1),
-        enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1),
-    )
-
-
-def device_of_all_ops(task: Task, placed: Ints, label: Ints) -> Ints:
-    """[op] device; constants that follow their consumers have their first allowed device, which is not used."""
-    device: Ints = task.constraints.allowed.argmax(axis=1).astype(np.int64)
-    device[placed] = label
-    return device

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from editor.graph.graph import Bools, Graph, Ints, Rows
-from editor.placement.costs import Costs, subgraph_overheads
+from editor.placement.costs import Costs, price, subgraph_overheads, without_wires
+from editor.placement.subgraphs.minimal import minimal
 
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
@@ -205,6 +206,30 @@ def busiest_load(
     return float(
         (busy + np.bincount(problem.processors[number], launches, len(busy))).max(initial=0.0)
     )
+
+
+def busy_seconds(
+    graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op: Ints | None = None
+) -> Floats:
+    """[device] seconds that it works in one run: its ops, each tensor that it sends or receives, its launches.
+
+    Args:
+        graph: the model.
+        costs: times.
+        device: [op].
+        placed: ops with a device of their own, in topological order.
+        subgraph_of_op: [op] number of the subgraph; by default as few as can be.
+    """
+    costs, devices = without_wires(costs), costs.op.shape[1]
+    if subgraph_of_op is None:
+        subgraph_of_op = minimal(graph, device, placed)
+    if costs.whole is not None and len(placed) and not subgraph_of_op[placed].any():
+        whole = price(graph, costs, device, placed, subgraph_of_op).total
+        return np.bincount(device[placed[:1]], [whole], devices).astype(np.float64)
+    problem = Problem.of(graph, costs, np.ones_like(costs.op, bool), placed)
+    number, launches = subgraph_overheads(graph, costs, device, placed, subgraph_of_op)
+    busy = problem.loads(device[placed]) + np.bincount(number, launches, devices)
+    return np.asarray(busy, np.float64)
 
 
 _MAX_TERMS = 40_000

@@ -12,7 +12,7 @@ from editor.arguments import check_one_of
 from editor.graph.graph import Ints
 from editor.placement.constraints import Constraints
 from editor.placement.costs import Costs
-from editor.text import human_seconds
+from editor.text import human_joules, human_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +24,17 @@ class Assignment:
     because: Callable[[int], str]
     """Op -> reason of the policy for its device, without pins and rules."""
     objective: float | None = None
-    """Value of the objective in seconds; None when the policy optimises nothing."""
+    """Value of the objective in seconds or joules; None when the policy optimises nothing."""
     bound: float | None = None
-    """Proved lower bound of the objective in seconds, or None."""
+    """Proved lower bound of the objective, or None."""
     objective_name: str = ""
     estimated: bool = True
     """Whether the costs are estimates instead of a profile."""
+    in_joules: bool = False
+
+    def human(self, value: float) -> str:
+        """Text of a value of the objective."""
+        return human_joules(value) if self.in_joules else human_seconds(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +55,13 @@ class Task:
         return order[self.constraints.placed[order]]
 
 
-def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
-    """Op -> reason for its device, in times per device."""
+def reasons(
+    task: Task, costs: Costs, device: Ints, in_joules: bool = False
+) -> Callable[[int], str]:
+    """Op -> reason for its device, in times per device; or in joules, which ``costs`` are then."""
+    human = human_joules if in_joules else human_seconds
+    best = "least energy" if in_joules else "fastest"
+    saves = "transfers, launches or time" if in_joules else "transfers or launches"
     names, word = (
         [d.name for d in task.constraints.devices],
         "estimated" if costs.estimated else "measured",
@@ -62,15 +72,13 @@ def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
         times = {
             d: float(costs.op[op, d]) for d in range(len(names)) if task.constraints.allowed[op, d]
         }
-        here = f"{human_seconds(times[chosen])} here" if chosen in times else "here"
-        others = ", ".join(
-            f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen
-        )
+        here = f"{human(times[chosen])} here" if chosen in times else "here"
+        others = ", ".join(f"{human(t)} on {names[d]}" for d, t in times.items() if d != chosen)
         if not others:
             return "the only device that may run it"
         if times[chosen] <= min(times.values()):
-            return f"fastest for this op: {here}, {others} ({word})"
-        return f"saves transfers or launches: {here}, {others} for this op alone ({word})"
+            return f"{best} for this op: {here}, {others} ({word})"
+        return f"saves {saves}: {here}, {others} for this op alone ({word})"
 
     return because
 

@@ -11,12 +11,12 @@ from dash import html
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.kinds import Basis, Kind, too_close
+from editor.kinds import Basis, Kind, basis_of_energy, too_close
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, human_joules, human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
@@ -205,6 +205,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
     slowest = base["predicted"]
+    energy = any(d.power is not None for d in document.devices)
+    columns = 9 if energy else 8
     rows, bars = [], []
     twins = duplicate_layouts(layouts)
     for layout in layouts:
@@ -214,13 +216,15 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                     [
                         html.Td(),
                         html.Td(layout.name),
-                        html.Td(layout.problem, colSpan=8, className="reason"),
+                        html.Td(layout.problem, colSpan=columns, className="reason"),
                     ]
                 )
             )
             continue
         if (twin := twins.get(layout.name)) is not None:
-            same = html.Td(["the same plan as ", html.B(f"“{twin}”")], colSpan=8, className="hint")
+            same = html.Td(
+                ["the same plan as ", html.B(f"“{twin}”")], colSpan=columns, className="hint"
+            )
             rows.append(html.Tr([html.Td(_tick(layout.name)), html.Td(layout.name), same]))
             continue
         own_costs, own_basis = layout_costs(document, layout)
@@ -291,6 +295,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                     ),
                     _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
                     _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
+                    *([_joules(row, base, badge, kinds)] if energy else ()),
                     html.Td(str(row["pins"])),
                     html.Td(buttons, className="buttons"),
                 ]
@@ -317,6 +322,14 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             "take turns on it",
         ),
     )
+    if energy:
+        head.insert(
+            -1,
+            html.Th(
+                ["Energy ", basis_badge(basis_of_energy(basis))],
+                title="Joules of one run: the seconds that each device works, times the watts of its entry",
+            ),
+        )
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [
         html.Div(
@@ -453,6 +466,20 @@ def _ranked(
     if Kind.ESTIMATE in kinds:
         words += ": profile first"
     return html.Td([form(value) + note, html.Div(words, className="hint")])
+
+
+def _joules(
+    row: Mapping[str, Any], base: Mapping[str, Any], note: str, kinds: Sequence[Kind]
+) -> html.Td:
+    """Joules of a layout, beside those of the plan where both are known."""
+    if row["joules"] is None:
+        return html.Td(
+            html.Span("not known", className="hint"),
+            title="A device that it uses has no power in the device table",
+        )
+    if base["joules"] is None:
+        return html.Td(human_joules(row["joules"]) + note)
+    return _ranked(row["joules"], base["joules"], human_joules, note, kinds)
 
 
 def _cell(

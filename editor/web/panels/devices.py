@@ -11,7 +11,8 @@ from dash import html
 from editor.devices.device import Device
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
-from editor.text import human_bytes, human_seconds, shortened_name
+from editor.placement.policies.task import Assignment
+from editor.text import human_bytes, shortened_name
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -134,11 +135,11 @@ def outcome(document: Document) -> list[Any]:
         return []
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
-    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
+    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {result.human(result.objective)} "
     kind = plan_costs(document)[1].kind if options.get("costs") == "measured" else Kind.ESTIMATE
     return [
         html.P([title, kind_badge(kind)], className="hint"),
-        html.P(_free(document) or _bound(result.objective, result.bound), className="hint")
+        html.P(_free(document) or _bound(result), className="hint")
         if result.bound is not None
         else None,
         html.P(
@@ -160,12 +161,13 @@ def _free(document: Document) -> str:
     )
 
 
-def _bound(objective: float, bound: float) -> str:
+def _bound(result: Assignment) -> str:
     """What no placement can beat, and how far the plan is from it."""
+    objective, bound = result.objective or 0.0, result.bound or 0.0
     gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
-    same = human_seconds(objective) == human_seconds(bound) or gap <= 0
+    same = result.human(objective) == result.human(bound) or gap <= 0
     how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
-    return f"Lower bound {human_seconds(bound)} ({how_far})"
+    return f"Lower bound {result.human(bound)} ({how_far})"
 
 
 def device_list(document: Document) -> list[Any]:
