@@ -70,6 +70,14 @@ def test_prompt_and_tokens_are_placed_and_opened(
     )
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
+    states = page.evaluate("() => heteroCy.nodes('.state').map((n) => n.style('border-style'))")
+    assert states == ["dashed"] * 8
+    at = page.evaluate(
+        "() => { const n = heteroCy.nodes('.state')[0]; heteroCy.center(n); const p = n.renderedPosition(), "
+        "b = document.querySelector('#graph').getBoundingClientRect(); return [b.x + p.x, b.y + p.y]; }"
+    )
+    page.mouse.click(*at)
+    expect(page.locator("#inspector").get_by_text("made it as present.0.")).to_be_visible()
     page.click("role=tab[name=Compare]")
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
     page.click("#phases-start")

@@ -10,6 +10,7 @@ import numpy as np
 from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
+from editor.graph.states import states_of
 from editor.text import shortened
 from editor.web.drawing.cytoscape_types import (
     Edge,
@@ -47,12 +48,17 @@ class _Elements:
     def build(self) -> list[Element]:
         """All elements."""
         graph = self.graph
+        states = {name for state in states_of(graph) for name in (state.input, state.output)}
+
+        def terminal(tensor: int) -> str:
+            return "state terminal" if graph.tensor_names[tensor] in states else "terminal"
+
         for tensor in graph.inputs.tolist():
             if len(graph.readers[tensor]) or tensor in graph.outputs:
                 self._node(
                     f"in{tensor}",
                     graph.tensor_names[tensor],
-                    "terminal",
+                    terminal(tensor),
                     graph.tensor_names[tensor],
                     tensor=tensor,
                 )
@@ -64,7 +70,7 @@ class _Elements:
             self._node(
                 f"out{position}",
                 graph.tensor_names[tensor],
-                "terminal",
+                terminal(tensor),
                 graph.tensor_names[tensor],
                 tensor=tensor,
             )

@@ -129,6 +129,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "font-size": 11,
             },
         },
+        {"selector": "node.state", "style": {"border-style": "dashed", "border-width": 1.5}},
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
         {
             "selector": "node.far[brief]",

@@ -15,6 +15,7 @@ from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.constants import values_of
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.graph.states import states_of
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
@@ -133,11 +134,22 @@ def tensor(document: Document, number: int) -> list[Any]:
                 ("Type", graph.tensor_types[number] or "unknown"),
                 ("Shape", graph.shape_label(number)),
                 ("Size", human_bytes(int(graph.tensor_bytes[number]))),
+                *_state(graph, graph.tensor_names[number]),
             ]
         ),
         html.H4("Made by" if producer >= 0 else "Read by"),
         html.Div([_op_link(document, op) for op in near[:20]]),
     ]
+
+
+def _state(graph: Graph, name: str) -> list[tuple[str, Any]]:
+    """What the next step makes of an output, or where it takes an input from."""
+    for state in states_of(graph):
+        if name == state.output:
+            return [("Next step", f"reads it as {state.input}")]
+        if name == state.input:
+            return [("Step before", f"made it as {state.output}")]
+    return []
 
 
 def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
