@@ -1,12 +1,13 @@
 """Makes the pictures of the page anew: `python docs/_tools/pictures.py`, with Chromium as for the tests.
 
-A real server on bundled models, 1440 x 900. The stroke is an animated PNG in light and in dark. `--benchmark` also makes the
-picture of a benchmark; its figures are worth showing from a quiet machine only. `--blocks MODEL` makes that of a large model in
-blocks alone, which is not a bundled one: `real/llama-32l-dynamo.onnx` of the model pack.
+A real server on bundled models; each picture in light and in dark. The stroke is an animated PNG. `--steps` makes the pictures
+of the tutorial of the page alone: its benchmark is worth showing from a quiet machine only. `--blocks MODEL` makes that of a
+large model in blocks alone, which is not a bundled one: `real/llama-32l-dynamo.onnx` of the model pack.
 """
 
 from __future__ import annotations
 
+import base64
 import struct
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from playwright.sync_api import Browser, FloatRect, Page, ViewportSize, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,8 +31,8 @@ Frame = tuple[bytes, int, int, int]
 
 
 def main() -> None:
-    """Writes docs/editor.png, docs/stroke-light.png and docs/stroke-dark.png; with --benchmark also docs/benchmark.png."""
-    docs = ROOT / "docs"
+    """Writes the pictures of docs/pictures."""
+    docs = ROOT / "docs" / "pictures"
     if "--blocks" in sys.argv:
         write_blocks(docs / "blocks.png", sys.argv[sys.argv.index("--blocks") + 1])
         return
@@ -39,25 +41,139 @@ def main() -> None:
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
         server = Server(Path(folder), str(MODELS / "mobilenetv2.onnx"), "--devices", TABLE)
+        own = Server(Path(folder, "own"), str(MODELS / "resnet50.onnx"), "--devices", "HETERO:CPU")
         server.start()
+        own.start()
         try:
             for scheme in ("light", "dark"):
-                page = opened(browser, server, scheme, STROKE_SIZE)
-                (docs / f"stroke-{scheme}.png").write_bytes(animated(stroke(page)))
-            page = opened(browser, server, "light")
-            page.mouse.click(*node_at(page, 97))
-            expect(page.locator("#inspector .op-type")).to_have_text("ReduceMean")
-            page.keyboard.press("f")
-            page.wait_for_timeout(800)
-            (docs / "editor.png").write_bytes(page.screenshot())
-            if "--benchmark" in sys.argv:
-                page.click("#bench-open")
-                expect(page.locator("#bench-table")).to_be_visible(timeout=240_000)
-                page.wait_for_timeout(1500)
-                (docs / "benchmark.png").write_bytes(page.screenshot())
+                if "--steps" not in sys.argv:
+                    page = opened(browser, server, scheme, STROKE_SIZE)
+                    (docs / f"stroke-{scheme}.png").write_bytes(animated(stroke(page)))
+                for name, png in steps(browser, server, own, scheme):
+                    (docs / f"{name}-{scheme}.png").write_bytes(smaller(browser, png))
         finally:
+            own.stop()
             server.stop()
             browser.close()
+
+
+def steps(browser: Browser, server: Server, own: Server, scheme: str) -> Iterator[tuple[str, bytes]]:
+    """The pictures of docs/tutorials/browser.md: name and PNG."""
+    page = opened(browser, server, scheme, STEP_SIZE)
+    page.evaluate(NUMBERED)
+    yield "open", page.screenshot()
+    page.evaluate("document.querySelectorAll('.number').forEach((each) => each.remove())")
+    page.get_by_role("tab", name="Fallbacks").click()
+    expect(page.locator("#hints-start")).to_be_visible()
+    page.wait_for_timeout(600)
+    yield "fallbacks", page.screenshot(clip=below(page, "#dock"))
+    page.get_by_role("button", name="Tables").click()
+    page.wait_for_timeout(600)
+    page.mouse.click(*node_at(page, 97))
+    expect(page.locator("#inspector .op-type")).to_have_text("ReduceMean")
+    page.wait_for_timeout(6000)  # messages are gone then
+    yield "why", page.screenshot(clip=from_left(page, 300))
+    page.keyboard.press("2")
+    page.mouse.click(*node_at(page, 98))
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "1")
+    page.wait_for_timeout(800)
+    yield "paint", page.screenshot()
+    page.keyboard.press("Escape")
+    page.select_option("#policy", "optimal:latency")
+    expect(page.locator("#history")).to_contain_text("ptimal")
+    page.wait_for_timeout(6000)  # messages are gone then
+    yield "policy", page.screenshot()
+    page.keyboard.press("Control+z")
+    page.wait_for_timeout(800)
+    page.click("#bench-open")
+    expect(page.locator("#bench-table")).to_be_visible(timeout=240_000)
+    page.wait_for_timeout(1500)
+    yield "benchmark", page.screenshot()
+    page.click("#export")
+    page.wait_for_timeout(500)
+    yield "export", page.screenshot(clip={"x": 420, "y": 0, "width": 620, "height": 500})
+    page.close()
+    page = opened(browser, own, scheme, STEP_SIZE)
+    page.get_by_role("tab", name="Devices").click()
+    page.locator("#device-add").scroll_into_view_if_needed()
+    page.select_option("#device-add", "NPU(nvidia-dla)")
+    form = page.locator("#device-forms fieldset").nth(1)
+    expect(form).to_contain_text("NPU")
+    form.get_by_label("Precision").select_option("float16")
+    page.wait_for_timeout(1500)
+    form.locator("[data-raise-device]").click()
+    expect(page.locator("#device-forms fieldset").first).to_contain_text("planned")
+    page.locator("#device-forms fieldset").first.scroll_into_view_if_needed()
+    page.wait_for_timeout(8000)
+    yield "own", page.screenshot()
+    for _ in range(3):
+        page.keyboard.press("Control+z")
+        page.wait_for_timeout(1500)
+    page.close()
+
+
+STEP_SIZE: ViewportSize = {"width": 1200, "height": 720}
+NUMBERED = """() => {
+    const parts = { "#tools": 0.9, "#graph": 0.66, "#inspector": 0.9, "#ribbon": 0.5, "#dock": 0.66, "#status": 0.8 };
+    Object.entries(parts).forEach(([part, across], number) => {
+        const box = document.querySelector(part).getBoundingClientRect();
+        const mark = document.createElement("b");
+        mark.className = "number";
+        mark.textContent = number + 1;
+        mark.style.cssText = `position:fixed;z-index:9999;left:${box.left + across * box.width}px;top:${box.top + 4}px;width:26px;height:26px;
+            border-radius:50%;background:#d6336c;color:#fff;font:700 15px/26px sans-serif;text-align:center`;
+        document.body.append(mark);
+    });
+}"""
+
+
+def below(page: Page, part: str) -> FloatRect:
+    """The page from the upper edge of a part down."""
+    box = page.locator(part).bounding_box()
+    assert box is not None
+    return {"x": 0, "y": box["y"], "width": STEP_SIZE["width"], "height": STEP_SIZE["height"] - box["y"]}
+
+
+def from_left(page: Page, left: int) -> FloatRect:
+    """The page from a distance to its left edge on."""
+    return {"x": left, "y": 100, "width": STEP_SIZE["width"] - left, "height": STEP_SIZE["height"] - 160}
+
+
+def smaller(browser: Browser, png: bytes) -> bytes:
+    """The picture with the 256 colours that occur most; other pixels get the nearest of them. About a third of the size."""
+    page = browser.new_page()
+    width, height, pixels = page.evaluate(
+        """async (text) => {
+        const image = new Image();
+        image.src = "data:image/png;base64," + text;
+        await image.decode();
+        const canvas = new OffscreenCanvas(image.width, image.height);
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        const data = context.getImageData(0, 0, image.width, image.height).data;
+        let out = "";
+        for (let at = 0; at < data.length; at += 32768) out += String.fromCharCode(...data.subarray(at, at + 32768));
+        return [image.width, image.height, btoa(out)];
+    }""",
+        base64.b64encode(png).decode(),
+    )
+    page.close()
+    colours = np.frombuffer(base64.b64decode(pixels), np.uint8).reshape(-1, 4)[:, :3].astype(np.int32)
+    found, which, counts = np.unique(
+        colours @ (65536, 256, 1), return_inverse=True, return_counts=True
+    )
+    seen = np.stack([found >> 16, found >> 8 & 255, found & 255], 1)
+    palette = seen[np.argsort(-counts)[:256]]
+    nearest = np.array([np.abs(palette - one).sum(1).argmin() for one in seen], np.uint8)
+    rows = np.zeros((height, width + 1), np.uint8)
+    rows[:, 1:] = nearest[which].reshape(height, width)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
+        + chunk(b"PLTE", palette.astype(np.uint8).tobytes())
+        + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
+        + chunk(b"IEND", b"")
+    )
 
 
 def write_blocks(path: Path, model: str) -> None:
