@@ -104,13 +104,20 @@ def commands() -> str:
     }
     counts = Counter(key(one) for command, _ in found.values() for one in command._actions)
     shared = {name for name, count in counts.items() if count >= _SHARED}
-    once = {key(one): one for command, _ in found.values() for one in command._actions if key(one) in shared}
+    once = {
+        key(one): one
+        for command, _ in found.values()
+        for one in command._actions
+        if key(one) in shared
+    }
     parts = ["## Options of most commands\n", rows(once.values())]
     for name, (command, line) in found.items():
         command.prog = f"hetero-editor {name}"
         own = [one for one in command._actions if key(one) not in shared]
         line_of = usage_of(command, own)
-        parts.append(f"## {name}\n\n{line[:1].upper()}{line[1:]}.\n\n```text\n{line_of}\n```\n\n{rows(own)}")
+        parts.append(
+            f"## {name}\n\n{line[:1].upper()}{line[1:]}.\n\n```text\n{line_of}\n```\n\n{rows(own)}"
+        )
     return "\n".join(parts)
 
 
@@ -128,7 +135,9 @@ def usage_of(command: argparse.ArgumentParser, actions: list[argparse.Action]) -
 
 def rows(actions: Iterable[argparse.Action]) -> str:
     """A table of arguments; "" without any."""
-    lines = [f"| {usage(one)} | {meaning(one)} |" for one in actions if one.help != argparse.SUPPRESS]
+    lines = [
+        f"| {usage(one)} | {meaning(one)} |" for one in actions if one.help != argparse.SUPPRESS
+    ]
     return "\n".join(["| argument | meaning |", "| --- | --- |", *lines, ""]) if lines else ""
 
 

@@ -75,7 +75,18 @@ def sections() -> dict[str, str]:
         ),
         "words": "\n".join(f"## {word}\n\n{text}\n" for word, text in sorted(WORDS.items())),
         "routes": "\n".join(routes()),
+        "commands": table("key,what it does", shortcuts()),
     }  # fmt: skip
+
+
+def shortcuts() -> Iterable[tuple[str, str]]:
+    """Keys of the page, from the table of its commands."""
+    text = (ROOT / "assets" / "commands.js").read_text(encoding="utf-8")
+    for words, keys, shown in re.findall(
+        r'words: "([^"]+)",\s*keys: \[((?:"[^"]*",? ?)+)\](?:,\s*shown: "([^"]+)")?', text
+    ):
+        names = ["Space" if key == " " else key for key in re.findall(r'"([^"]+)"', keys)]
+        yield f"`{shown or ', '.join(names)}`", words
 
 
 def routes() -> Iterable[str]:
@@ -84,9 +95,16 @@ def routes() -> Iterable[str]:
     for path, methods in api["paths"].items():
         for method, route in methods.items():
             text = " ".join(route["description"].replace("``", "`").split())
-            query = [f"`{one['name']}`" for one in route.get("parameters", ()) if one["in"] == "query"]
+            query = [
+                f"`{one['name']}`" for one in route.get("parameters", ()) if one["in"] == "query"
+            ]
             taken = [f"`{name}`" for name in _schemas(route.get("requestBody", {}))]
-            given = [f"`{name}`" for code, one in route["responses"].items() if code == "200" for name in _schemas(one)]
+            given = [
+                f"`{name}`"
+                for code, one in route["responses"].items()
+                if code == "200"
+                for name in _schemas(one)
+            ]
             lines = [("Query", query), ("Body", taken), ("Answer", given)]
             yield f"### {method.upper()} {path}\n\n{text}\n\n" + "".join(
                 f"- {name}: {', '.join(names)}.\n" for name, names in lines if names
