@@ -43,7 +43,7 @@ _EXTERNAL = re.compile(r"\s*(?:https?:)?//")
 _MEASURES = re.compile(
     r"^hetero-editor (devices|bench|profile|tune)\b|--costs measured|run\.py|profile\.json"
 )
-"""Commands whose output differs from machine to machine; they also take long."""
+"""Commands whose output differs from machine to machine: only their exit status is compared."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         text=True,
@@ -112,13 +112,13 @@ def test_the_api_page_documents_the_public_names(site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials.Step]]:
-    """All tutorials, run two at a time."""
+    """All pages with commands, run two at a time; what one measured does not change what another prints."""
     cache = tmp_path_factory.mktemp("cache")
 
     def run(page: Path) -> list[tutorials.Step]:
         return list(
             tutorials.run(
-                page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False, cache=cache
+                page, tmp_path_factory.mktemp(page.stem), draw=False, cache=cache / page.stem
             )
         )
 
@@ -127,12 +127,12 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials
 
 
 @pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_shows_what_its_commands_print(
+def test_a_page_shows_what_its_commands_print(
     page: Path, steps: dict[Path, list[tutorials.Step]]
 ) -> None:
     assert steps[page]
     for step in steps[page]:
         assert step.status == step.wanted, f"{step.command}\n{step.printed}"
-        assert step.printed.strip() == step.shown.strip(), (
+        assert _MEASURES.search(step.command) or step.printed.strip() == step.shown.strip(), (
             f"{step.command}\nIf the new output is right: python docs/_tools/tutorials.py {page.relative_to(ROOT)}"
         )
