@@ -174,7 +174,8 @@ NUMBERED = """() => {
         mark.className = "number";
         mark.textContent = number + 1;
         mark.style.cssText = `position:fixed;z-index:9999;left:${box.left + across * box.width}px;top:${box.top + 4}px;
-            width:26px;height:26px;border-radius:50%;background:#d6336c;color:#fff;font:700 15px/26px sans-serif;text-align:center`;
+            width:26px;height:26px;border-radius:50%;background:#d6336c;color:#fff;
+            font:700 15px/26px sans-serif;text-align:center`;
         document.body.append(mark);
     });
 }"""
