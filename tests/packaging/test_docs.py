@@ -214,7 +214,7 @@ def test_the_cells_of_the_notebook_page_run(checkout: Path) -> None:
 def test_documents_hold_what_the_page_for_agents_says(checkout: Path) -> None:
     """The names before brackets of each row are the keys of the real document."""
     page = (ROOT / "docs" / "agents.md").read_text()
-    rows = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", page, re.M))
+    rows = dict(re.findall(r"^\| `([a-z -]+)` \| (.*) \|$", page, re.M))
     model, plan = "examples/models/mobilenetv2.onnx", "plan/plan.json"
     (checkout / "times.csv").write_text("op,microseconds\nlogits,180\n")
     (checkout / "table.yaml").write_text(
@@ -231,6 +231,9 @@ def test_documents_hold_what_the_page_for_agents_says(checkout: Path) -> None:
         "export": f"export {plan} --to glow --out glow",
         "kit": f"kit {plan} --out kit",
         "import": f"import {plan} {plan} --out imported.json",
+        "set": f"set {model} --devices HETERO:CPU --out set",
+        "tune": f"tune {plan} --seconds 0.3 --out tuned.json",
+        "adapter-test": "adapter-test interpreter --cases 1",
         "sizes": "sizes open/plan.json batch=1,2",
         "accuracy": f"accuracy {plan}",
         "audit": f"audit {model} --providers CPU",
