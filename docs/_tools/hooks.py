@@ -20,7 +20,7 @@ _MOVED = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changes.md",
     "README.md": "index.md",
-    "benchmarks/RESULTS.md": "project/tests-and-benchmarks.md",
+    "benchmarks/RESULTS.md": "project/results.md",
 }
 """Files of the repository that are pages -> the page."""
 _SHARED = 15
