@@ -70,8 +70,8 @@ lint-web: types ## Format, lint and types of the page's scripts and styles
 		{ echo "The page's types were made anew: commit them." >&2; exit 1; }
 
 docs: $(VENV)/.installed-docs ## Build the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html (make docs-serve has the search, too)"
 
 docs-serve: $(VENV)/.installed-docs ## Show the documentation at http://127.0.0.1:8000 and rebuild on changes
 	$(BIN)/mkdocs serve

@@ -1,3 +1,3 @@
 """The version of the tool."""
 
-VERSION = "0.2.0"
+VERSION = "1.0.0"

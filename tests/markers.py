@@ -84,6 +84,7 @@ FULL: frozenset[str] = frozenset(
         "packaging/test_docs.py",
         "packaging/test_trained_models.py",
         "packaging/test_wheel.py",
+        "runtimes/test_adapter_page.py",
         "runtimes/test_adding_a_runtime.py",
         "runtimes/test_webgpu.py",
         "test_check_and_watch.py::test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow",

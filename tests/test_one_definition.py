@@ -117,11 +117,11 @@ assert document.history.current.label == "devices: A: rack 4"
 
 # The docs and the schema
 texts = {path.name: text for path, text in tables.texts().items()}
-assert "| `rack` | number of the rack that has it |" in texts["device-tables.md"]
+assert "`rack` | number of the rack that has it |" in texts["device-tables.md"]
 assert '"rack": {' in texts["devices.schema.json"]
 assert "| `names` | names of ops | `case=as is\\\\|upper`: of letters |" in texts["exports-imports.md"]
 assert "| `.pairs` | pairs of op and device |" in texts["exports-imports.md"]
-assert "| `pace` | `last` | how fast (`slow`, `fast`) |" in texts["policies.md"]
+assert "`pace` | `last` | how fast (`slow`, `fast`) |" in texts["policies.md"]
 assert "## HETERO_EDITOR_ADDED" in texts["environment.md"]
 """
 

@@ -24,6 +24,7 @@ from editor.imports.formats import FORMATS as IMPORTS  # noqa: E402
 from editor.placement.choices import OPTIONS, POLICIES  # noqa: E402
 from editor.placement.rules import schema as rules_schema  # noqa: E402
 from editor.workspace.plan_file import schema as plan_schema  # noqa: E402
+from editor.web.panels.words import WORDS  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _MARKED = re.compile(r"(<!-- (\w+): [^>]*-->\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -39,7 +40,7 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
 def sections() -> dict[str, str]:
     """Name of a mark -> what stands there."""
     return {
-        "keys": table("key,meaning", ((f"`{key.name}`", key.text) for key in KEYS.values())),
+        "keys": table("key,meaning", ((f'<a id="key-{key.name}"></a>`{key.name}`', key.text) for key in KEYS.values())),
         "exports": table(
             "format,for,options",
             (
@@ -63,7 +64,7 @@ def sections() -> dict[str, str]:
             "option,policies,what it is",
             (
                 (
-                    f"`{name}`",
+                    f'<a id="option-{name}"></a>`{name}`',
                     ", ".join(f"`{policy}`" for policy, entry in POLICIES.items() if name in entry.options),
                     option.text + (f" ({', '.join(f'`{value}`' for value in option.values)})" if option.values else ""),
                 )
@@ -72,12 +73,52 @@ def sections() -> dict[str, str]:
         ),
         "limits": table(
             "environment variable,limit,default",
-            ((f"`{one.name}`", one.text, one.default) for one in LIMITS.values()),
+            ((f"[`{one.name}`](environment.md#{one.name.lower()})", one.text, one.default) for one in LIMITS.values()),
         ),
         "variables": "\n".join(
             f"## {one.name}\n\n{one.text}{f' Default: {one.default}.' if one.default else ''}\n" for one in VARIABLES
         ),
+        "words": "\n".join(f"## {word}\n\n{text}\n" for word, text in sorted(WORDS.items())),
+        "routes": "\n".join(routes()),
+        "commands": table("key,what it does", shortcuts()),
     }  # fmt: skip
+
+
+def shortcuts() -> Iterable[tuple[str, str]]:
+    """Keys of the page, from the table of its commands."""
+    text = (ROOT / "assets" / "commands.js").read_text(encoding="utf-8")
+    for words, keys, shown in re.findall(
+        r'words: "([^"]+)",\s*keys: \[((?:"[^"]*",? ?)+)\](?:,\s*shown: "([^"]+)")?', text
+    ):
+        names = ["Space" if key == " " else key for key in re.findall(r'"([^"]+)"', keys)]
+        yield f"`{shown or ', '.join(names)}`", words
+
+
+def routes() -> Iterable[str]:
+    """A section for each HTTP route, from the OpenAPI file."""
+    api = json.loads((REFERENCE / "openapi.json").read_text(encoding="utf-8"))
+    for path, methods in api["paths"].items():
+        for method, route in methods.items():
+            text = " ".join(route["description"].replace("``", "`").split())
+            query = [
+                f"`{one['name']}`" for one in route.get("parameters", ()) if one["in"] == "query"
+            ]
+            taken = [f"`{name}`" for name in _schemas(route.get("requestBody", {}))]
+            given = [
+                f"`{name}`"
+                for code, one in route["responses"].items()
+                if code == "200"
+                for name in _schemas(one)
+            ]
+            lines = [("Query", query), ("Body", taken), ("Answer", given)]
+            yield f"### {method.upper()} {path}\n\n{text}\n\n" + "".join(
+                f"- {name}: {', '.join(names)}.\n" for name, names in lines if names
+            )
+
+
+def _schemas(part: object) -> list[str]:
+    """Names of the schemas of a body."""
+    return sorted(set(re.findall(r"#/components/schemas/(\w+)", json.dumps(part))))
 
 
 def texts() -> dict[Path, str]:

@@ -1,4 +1,4 @@
-"""Runs the commands that the tutorials show, and writes their real output into the pages.
+"""Runs the commands that pages show, and writes their real output into the pages.
 
     python docs/_tools/tutorials.py [PAGE.md ...]
 
@@ -23,7 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = sorted(
+    page
+    for page in (ROOT / "docs").rglob("*.md")
+    if "\n```console\n" in page.read_text(encoding="utf-8")
+)
 _BLOCK = re.compile(
     r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.M | re.S
 )
@@ -46,11 +50,10 @@ class Step:
 def run(
     page: Path,
     folder: Path,
-    skip: re.Pattern[str] | None = None,
     draw: bool = True,
     cache: Path | None = None,
 ) -> Iterator[Step]:
-    """Runs a page in a folder, command by command, without those that match ``skip``.
+    """Runs a page in a folder, command by command.
 
     Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same. Pages that
     share a ``cache`` ask devices once.
@@ -68,8 +71,6 @@ def run(
             (folder / block["title"]).write_text(block["body"])
         elif block["kind"] == "console":
             for command, shown in _commands(block["body"]):
-                if skip is not None and skip.search(command):
-                    continue
                 match = _STATUS.search(command)
                 done = subprocess.run(
                     ["bash", "-c", f"set -o pipefail; {_STATUS.sub('', command)}"],

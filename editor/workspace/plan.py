@@ -673,7 +673,11 @@ def partition(
         capabilities: what each device can run; asked of the runtimes when left out.
 
     Raises:
-        UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
+        UnboundSymbolError: sizes are open and none can be proposed.
+        DeviceTableError: the table is not one.
+        PinError: the op or device of a pin is unknown, or the device cannot run the op.
+        UnsupportedOpError: an op that no device may run.
+        EditorError: a rule, the policy or one of its options is not one, or no placement fits the memory.
     """
     graph = _with_sizes(graph if isinstance(graph, Graph) else load_model(graph))
     is_table = (
