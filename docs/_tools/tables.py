@@ -23,8 +23,8 @@ from editor.exports.formats import FORMATS as EXPORTS  # noqa: E402
 from editor.imports.formats import FORMATS as IMPORTS  # noqa: E402
 from editor.placement.choices import OPTIONS, POLICIES  # noqa: E402
 from editor.placement.rules import schema as rules_schema  # noqa: E402
-from editor.workspace.plan_file import schema as plan_schema  # noqa: E402
 from editor.web.panels.words import WORDS  # noqa: E402
+from editor.workspace.plan_file import schema as plan_schema  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _MARKED = re.compile(r"(<!-- (\w+): [^>]*-->\n).*?(\n<!-- end -->)", re.DOTALL)

@@ -218,7 +218,8 @@ KEYS: dict[str, Key] = {
         ),
         Key(
             "power",
-            "watts that it takes while it works, for [joules](../explanation/numbers.md#energy): `15 W`; without them nothing is said of "
+            "watts that it takes while it works, for [joules](../explanation/numbers.md#energy): `15 W`; "
+            "without them nothing is said of "
             "its energy",
             parse_watts,
             "watts above 0 such as 15 W or 350 mW",

@@ -223,7 +223,9 @@ def test_the_export_keeps_the_ir_and_its_script_sets_the_affinities(tmp_path: Pa
         plan.export("split", tmp_path / "split")
 
 
-@pytest.mark.parametrize("net", [*NETS, "mobilenetv2"], ids=lambda net: getattr(net, "__name__", net))
+@pytest.mark.parametrize(
+    "net", [*NETS, "mobilenetv2"], ids=lambda net: getattr(net, "__name__", net)
+)
 def test_parts_of_an_ir_run_without_the_editor(net: Any, tmp_path: Path) -> None:
     path = converted(net, tmp_path) if isinstance(net, str) else save(net(), tmp_path / "net.xml")
     plan = editor.partition(path, TWO)
