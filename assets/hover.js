@@ -37,6 +37,13 @@
     if (box) box.hidden = true;
   }
 
+  /* The width of the canvas that no card covers on the right. */
+  function room() {
+    const canvas = editor.one("#graph").getBoundingClientRect(),
+      card = editor.byId("inspector")?.getBoundingClientRect();
+    return card?.width && card.left > canvas.left ? Math.min(canvas.width, card.left - canvas.left) : canvas.width;
+  }
+
   /* The answer came: beside what it is about, within the canvas. */
   /** @param {unknown} content */
   function show(content) {
@@ -48,7 +55,7 @@
     setTimeout(() => {
       const at = target.isEdge() ? target.renderedMidpoint() : target.renderedPosition();
       const wide = target.isEdge() ? 10 : target.renderedWidth() / 2 + 10;
-      const left = at.x + wide + box.offsetWidth < page.cy.width() ? at.x + wide : at.x - wide - box.offsetWidth;
+      const left = at.x + wide + box.offsetWidth < room() ? at.x + wide : at.x - wide - box.offsetWidth;
       box.style.left = `${Math.max(8, left)}px`;
       box.style.top = `${Math.min(Math.max(8, at.y - 20), Math.max(8, page.cy.height() - box.offsetHeight - 8))}px`;
     }, 0);

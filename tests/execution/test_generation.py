@@ -178,6 +178,9 @@ def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -
     assert several.within_tolerance
     document = result.to_dict()
     assert json.loads(json.dumps(document))["figures"]["tokens_per_second"] > 0
+    whole = editor.partition(plan.graph, THREE[2:])
+    alone = measure_tokens("plan", whole.placement, 4, 3)
+    assert {alone.against(each) for each in alone.unsplit} == {"the same, measured once more"}
 
 
 def test_planned_devices_are_simulated_and_the_benchmark_says_so(tmp_path: Path) -> None:

@@ -269,7 +269,10 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
                     if each is result.figures
                     else f"{each.name[:1].upper()}{each.name[1:]}"
                 ),
-                html.Td(human_seconds(each.first_token.median)),
+                html.Td(
+                    f"{human_seconds(each.first_token.median)} ({human_seconds(each.first_token.low)} to "
+                    f"{human_seconds(each.first_token.high)})"
+                ),
                 html.Td(
                     [
                         html.B(human_seconds(each.token.median)),
@@ -277,6 +280,7 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
                     ]
                 ),
                 html.Td(f"{each.tokens_per_second:.1f}"),
+                html.Td("" if each is result.figures else result.against(each)),
             ]
         )
         for each in figures
@@ -291,7 +295,9 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
             [notes[0], " ", kind_badge(Kind.ESTIMATE if result.simulated else Kind.MEASUREMENT)],
             className="hint wide",
         ),
-        plain_table(("", "First token", "Each further token (95 %)", "Tokens/s"), rows),
+        plain_table(
+            ("", "First token (95 %)", "Each further token (95 %)", "Tokens/s", "This plan"), rows
+        ),
         plain_table(("Tokens before", "A token takes"), contexts),
         *(
             html.P(note, className="hint wide")

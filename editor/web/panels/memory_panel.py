@@ -176,7 +176,13 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
         html.Div(
             [*bars, *line], className="memory-chart growth", role="img", **{"aria-label": label}
         ),
-        html.Div([html.Span("0"), html.Span(f"{end:,} tokens")], className="growth-ends"),
+        html.Div(
+            [
+                html.Span(f"0 tokens: {human_bytes(state.needed(0))}"),
+                html.Span(f"{end:,} tokens: {human_bytes(state.needed(end))}"),
+            ],
+            className="growth-ends",
+        ),
     ]
 
 
