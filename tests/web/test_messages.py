@@ -26,4 +26,4 @@ def test_the_documented_routes_have_texts_and_are_explained() -> None:
     for path, methods in described["paths"].items():
         for method, what in methods.items():
             assert what["description"], path
-            assert f"`{method.upper()} {path}" in guide, f"{method} {path} is not in http.md"
+            assert f"### {method.upper()} {path}\n" in guide, f"{method} {path} is not in http.md"
