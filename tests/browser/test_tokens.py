@@ -106,3 +106,5 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(card.get_by_text("As the context grows")).to_be_visible()
     expect(card.get_by_text("its memory is full at about")).to_be_visible()
     expect(card.locator(".memory-chart.growth")).to_be_visible()
+    page.click("role=tab[name=Transfers]")
+    expect(page.get_by_text("This plan has none.").first).to_be_visible()

@@ -31,7 +31,7 @@ GRID = {
     "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
     "suppressColumnVirtualisation": True,
     "tooltipShowDelay": 400,
-    "overlayNoRowsTemplate": "This plan has none.",
+    "localeText": {"noRowsToShow": "This plan has none."},
 }
 
 
