@@ -183,7 +183,7 @@ def test_values_that_are_larger_than_declared_are_not_computed(
 
 
 def test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly(tmp_path: Path) -> None:
-    """In seconds, in a process of its own; a time that grew with the square of the ops would take hours."""
+    """In a process of its own; a time that grew with the square of the ops would take hours, and no quiet machine is needed."""
     model = Model()
     y = model.op("Expand", "x", model.expanded(model.op("Shape", "x")))
     for _ in range(100_000):
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly(tmp_path: Pa
         text=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, "HETERO_LIMIT_SECONDS": "120"},
+        env={**os.environ, "HETERO_LIMIT_SECONDS": "1200"},
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100_000
