@@ -210,6 +210,10 @@ def test_what_openvino_itself_does_is_in_the_table_with_reasons(
     assert f"{convs} ops here on A, there on B: B: the device table excludes Conv on B" in text, (
         text
     )
+    assert f"cannot run: {convs} ops refused there" in text, "what cannot run has no speed"
+    chart = compare_view(document, document.layouts())[-1]
+    assert "this plan" in str(chart)
+    assert BY_OPENVINO not in str(chart)
     edit = LayoutEdit(do="use-layout", name=BY_OPENVINO)
     _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
     assert document.placement.op_counts["A"] == 0
@@ -220,7 +224,7 @@ def test_compare_has_joules_where_watts_are_stated(mobilenet: Graph, tmp_path: P
     document = make(Store(str(tmp_path)), mobilenet)
     assert "Energy" not in str(compare_view(document, document.layouts()))
     a, b = (dict(d.entry) for d in document.devices)
-    document.set_devices([{**a, "power": "15 W"}, b])
+    document.set_devices([b, {**a, "power": "15 W"}])  # B, which has the plan then, states none
     text = str(compare_view(document, document.layouts()))
     assert "Energy" in text and "not known" in text and "least energy" not in text
     document.set_devices([{**a, "power": "15 W"}, {**b, "power": "2 W"}])

@@ -229,10 +229,12 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             continue
         own_costs, own_basis = layout_costs(document, layout)
         row = figures(layout.placement, own_costs)
-        slowest = max(slowest, row["predicted"])
-        bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
         mine = layout.name == PRESENT
+        unable = [] if mine else layout.placement.forced_ops
+        if not unable:
+            slowest = max(slowest, row["predicted"])
+            bars.append((layout.name, row["predicted"]))
         spread = html.Span(
             [
                 html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
@@ -279,6 +281,14 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         kinds = () if mine else (basis.kind, own_basis.kind)
+        speeds = [
+            _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
+            _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
+            *([_joules(row, base, badge, kinds)] if energy else ()),
+        ]
+        if unable:  # a plan that cannot run has no speed
+            words = f"cannot run: {pluralize(len(unable), 'op')} refused there"
+            speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
         rows.append(
             html.Tr(
                 [
@@ -293,9 +303,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                         human_bytes,
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
-                    _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
-                    _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
-                    *([_joules(row, base, badge, kinds)] if energy else ()),
+                    *speeds,
                     html.Td(str(row["pins"])),
                     html.Td(buttons, className="buttons"),
                 ]
