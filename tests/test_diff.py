@@ -12,7 +12,8 @@ import onnxruntime as ort
 import pytest
 from conftest import EXAMPLES, run
 from onnx import TensorProto, helper, numpy_helper, parser, version_converter
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization import QuantFormat, quantize_static
+from residual_net import Images, residual_net
 
 import editor
 from editor.errors import EditorError
@@ -21,42 +22,10 @@ from editor.workspace.diffs import text_of
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
 
 
-class Images(CalibrationDataReader):
-    """Two invented images."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(0)
-        self.left = [rng.standard_normal((1, 3, 16, 16)).astype(np.float32) for _ in range(2)]
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return {"x": self.left.pop()} if self.left else None
-
-
 @pytest.fixture
 def conv(tmp_path: Path) -> Path:
-    """Two convolutions with activations, and a sum around the second one."""
-    node, value, rng = helper.make_node, helper.make_tensor_value_info, np.random.default_rng(1)
-
-    def weight(name: str, *shape: int) -> TensorProto:
-        return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-
-    graph = helper.make_graph(
-        [
-            node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
-            node("Relu", ["c1"], ["r1"], "relu1"),
-            node("Conv", ["r1", "w2", "b2"], ["c2"], "conv2", pads=[1, 1, 1, 1]),
-            node("Add", ["c2", "r1"], ["s"], "sum"),
-            node("Relu", ["s"], ["r2"], "relu2"),
-            node("ReduceMean", ["r2"], ["y"], "mean", axes=[2, 3], keepdims=0),
-        ],
-        "g",
-        [value("x", TensorProto.FLOAT, [1, 3, 16, 16])],
-        [value("y", TensorProto.FLOAT, [1, 8])],
-        [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 8, 8, 3, 3), weight("b2", 8)],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(made, tmp_path / "conv.onnx")
-    return tmp_path / "conv.onnx"
+    mean = helper.make_node("ReduceMean", ["r2"], ["y"], "mean", axes=[2, 3], keepdims=0)
+    return residual_net(tmp_path / "conv.onnx", mean, 1, [8])
 
 
 def optimised(path: Path, level: ort.GraphOptimizationLevel) -> Path:
@@ -121,7 +90,7 @@ def test_a_quantised_model_is_matched_with_its_float_original(
     conv: Path, tmp_path: Path, form: QuantFormat
 ) -> None:
     out = tmp_path / "int8.onnx"
-    quantize_static(str(conv), str(out), Images(), quant_format=form, per_channel=True)
+    quantize_static(str(conv), str(out), Images(2), quant_format=form, per_channel=True)
     found = editor.diff(conv, out, None)
     convs = {pair.name[0]: pair for pair in found.pairs if pair.type[0] == "Conv"}
     assert set(convs) == {"conv1", "conv2"}

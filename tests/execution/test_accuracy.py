@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from conftest import run
-from onnx import TensorProto, helper, numpy_helper, parser
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnx import helper, numpy_helper, parser
+from onnxruntime.quantization import QuantFormat, quantize_static
+from residual_net import Images, residual_net
 
 import editor
 from editor.errors import EditorError, ExecutionError
@@ -23,42 +24,10 @@ TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 ORDER = ["c1", "r1", "c2", "s", "r2", "y"]
 
 
-class Images(CalibrationDataReader):  # type: ignore[misc, no-any-unimported]  # it has no types
-    """Some invented images."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(0)
-        self.left = [rng.standard_normal((1, 3, 16, 16)).astype(np.float32) for _ in range(8)]
-
-    def get_next(self) -> dict[str, Any] | None:
-        return {"x": self.left.pop()} if self.left else None
-
-
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
-    """Two convolutions with activations, a sum around the second one, and a mean."""
-    node, value, rng = helper.make_node, helper.make_tensor_value_info, np.random.default_rng(1)
-
-    def weight(name: str, *shape: int) -> TensorProto:
-        return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-
-    graph = helper.make_graph(
-        [
-            node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
-            node("Relu", ["c1"], ["r1"], "relu1"),
-            node("Conv", ["r1", "w2", "b2"], ["c2"], "conv2", pads=[1, 1, 1, 1]),
-            node("Add", ["c2", "r1"], ["s"], "sum"),
-            node("Relu", ["s"], ["r2"], "relu2"),
-            node("GlobalAveragePool", ["r2"], ["y"], "mean"),
-        ],
-        "g",
-        [value("x", TensorProto.FLOAT, ["batch", 3, 16, 16])],
-        [value("y", TensorProto.FLOAT, ["batch", 8, 1, 1])],
-        [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 8, 8, 3, 3), weight("b2", 8)],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(made, tmp_path / "net.onnx")
-    return tmp_path / "net.onnx"
+    mean = helper.make_node("GlobalAveragePool", ["r2"], ["y"], "mean")
+    return residual_net(tmp_path / "net.onnx", mean, "batch", [8, 1, 1])
 
 
 @pytest.fixture
@@ -148,7 +117,7 @@ def test_a_quantised_model_is_compared_with_its_float_original(
     net: Path, tmp_path: Path, form: QuantFormat
 ) -> None:
     """Activations that the quantiser dropped or fused are looked for where they are."""
-    quantize_static(str(net), str(tmp_path / "int8.onnx"), Images(), quant_format=form)
+    quantize_static(str(net), str(tmp_path / "int8.onnx"), Images(8), quant_format=form)
     plan = plan_of(tmp_path / "int8.onnx")
     found = plan.accuracy(net, every_tensor=True)
     assert "y" in by_name(found)
@@ -160,7 +129,7 @@ def test_a_quantised_model_is_compared_with_its_float_original(
 
 def test_a_quantised_model_whose_scale_is_wrong_is_found_out(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "int8.onnx"
-    quantize_static(str(net), str(out), Images(), quant_format=QuantFormat.QDQ)
+    quantize_static(str(net), str(out), Images(8), quant_format=QuantFormat.QDQ)
     model = onnx.load(out)
     scale = next(t for t in model.graph.initializer if t.name == "r1_scale")
     scale.CopyFrom(
