@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+from decoders import plain_decoder
 from openvino import opset13 as ops
 
 
@@ -54,6 +55,26 @@ def with_state() -> Any:
     total = ops.add(ops.multiply(x, ops.constant(np.float32(3))), before)
     result = named(ops.exp(ops.negative(total)), "y")
     return ov.Model([ops.result(result)], [ops.assign(total, "sum")], [x], "state")
+
+
+def decoder(folder: Path) -> Any:
+    """Two layers with the cache inside, as optimum-intel writes it: begun by the batch, gathered by ``beam_idx``."""
+    model = ov.Core().read_model(plain_decoder(folder / "decoder.onnx"))
+    caches = {p.get_friendly_name(): p for p in model.get_parameters()}
+    ids, mask = caches.pop("input_ids"), caches.pop("attention_mask")
+    beams = named(ops.parameter([-1], ov.Type.i32), "beam_idx")
+    batch = ops.gather(ops.shape_of(ids, "i64"), ops.constant([0]), ops.constant(np.int64(0)))
+    results = {next(iter(r.input_value(0).get_names())): r for r in model.get_results()}
+    sinks = []
+    for name, cache in caches.items():
+        made = results.pop(name.replace("past_key_values", "present"))
+        heads, size = cache.get_partial_shape()[1], cache.get_partial_shape()[3]
+        sizes = ops.constant(np.array([heads.get_length(), 0, size.get_length()]))
+        first = ops.broadcast(ops.constant(np.float32(0)), ops.concat([batch, sizes], 0))
+        read = ops.read_value(first, name, ov.Type.f32, cache.get_partial_shape())
+        cache.output(0).replace(ops.gather(read, beams, ops.constant(np.int64(0))).output(0))
+        sinks.append(ops.assign(made.input_value(0).get_node(), name))
+    return ov.Model(list(results.values()), sinks, [ids, mask, beams], "decoder")
 
 
 def with_branches() -> Any:

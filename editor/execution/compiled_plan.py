@@ -114,6 +114,7 @@ class CompiledPlan:
         overridden: Overridden = frozenset(),
         limits: RunLimits | None = None,
         keeps_buffers: bool = True,
+        also: Sequence[str] = (),
     ) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
         self.limits = limits or {}
@@ -122,7 +123,7 @@ class CompiledPlan:
         self._recompile, self._variant = recompile, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        self._arrivals, self._dead = _data_flow(steps, set(self._outputs))
+        self._arrivals, self._dead = _data_flow(steps, {*self._outputs, *also})
         self._sizes: dict[str, tuple[Value, int]] = {}
         self._has_run = not keeps_buffers
         """Whether buffers were looked at; those of open sizes move."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from editor.graph.graph import Graph
 from editor.graph.states import TOKEN_INPUTS, State, states_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
+from editor.runtimes.protocols import Executable, StatefulExecutable
 from editor.runtimes.registry import runtime_of, stand_in
 
 _MASKS = ("attention_mask",)
 _POSITIONS = ("position_ids", "cache_position")
+_BEAMS = ("beam_idx",)
+"""The sequence that each one goes on from, in a search over several."""
 _LOGITS = ("logits", "lm_logits", "output")
 
 
@@ -65,8 +68,8 @@ class Generator:
         prompt: Sequence[Step] | None = None,
     ) -> None:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
-        self._token = _Phase(graph, steps)
-        self._prompt = self._token if prompt is None else _Phase(graph, prompt)
+        self._token = _Phase(graph, steps, self.states)
+        self._prompt = self._token if prompt is None else _Phase(graph, prompt, self.states)
         self._moved = {
             (before, after): _moving(self.states, before, after)
             for before in (self._prompt, self._token)
@@ -96,11 +99,12 @@ class Generator:
         """
         graph = placement.graph
         states, inputs = _described(graph, state)
-        steps = _steps_of(placement, threads, [])
-        if prompt is None or np.array_equal(
+        same = prompt is None or np.array_equal(
             prompt.assignment.device[prompt.placed_ops],
             placement.assignment.device[prompt.placed_ops],
-        ):
+        )
+        steps = _steps_of(placement, threads, [], keep_states=same)
+        if prompt is None or same:
             return cls(graph, steps, states, inputs)
         return cls(graph, steps, states, inputs, _steps_of(prompt, threads, steps))
 
@@ -114,8 +118,9 @@ class Generator:
     ) -> Generator:
         """Compiles the whole model for one device; raises as ``of``."""
         states, inputs = _described(graph, state)
-        (whole,) = open_submodels(graph, [list(range(len(graph)))])
-        return cls(graph, [_step(0, whole, device, threads, alone=True)], states, inputs)
+        (whole,) = open_submodels(graph, [list(range(len(graph)))], keep_states=True)
+        step = _step(graph, 0, whole, device, threads, alone=True)
+        return cls(graph, [step], states, inputs)
 
     @property
     def logits(self) -> str:
@@ -171,7 +176,9 @@ class Generator:
             raise ExecutionError(
                 "generation needs a prompt of at least one token, and at least one new token"
             )
-        values = dict(self._inputs.first_states(self.states))
+        for phase in (self._prompt, self._token):
+            phase.begin()
+        values = self._inputs.first_states(self._prompt.passed)
         tokens: list[int] = []
         times: list[float] = []
         logits: list[Any] = []
@@ -184,7 +191,7 @@ class Generator:
                 self._check_all(fed)
                 results, _ = phase.turns[turn]._execute(fed)
                 following = self._token if piece == len(steps) else phase
-                values = {s.input: results[s.output] for s in self.states}
+                values = phase.states(results)
                 for name, device in self._moved[phase, following]:
                     values[name] = convert(values[name], device)
                 past, turn = past + len(ids), 1 - turn
@@ -215,11 +222,25 @@ class Generator:
 class _Phase:
     """The steps of the prompt, or of each token after it."""
 
-    def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
+    def __init__(self, graph: Graph, steps: Sequence[Step], states: Sequence[State]) -> None:
         self.steps = list(steps)
+        self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
         # What a run returns may be the memory that the next run of the same executable writes to.
-        self.turns = [_plan(graph, steps), _plan(graph, [_cloned(step) for step in steps])]
+        second = steps if self._keeping else [_cloned(step) for step in steps]
+        passed = [s.output for s in states]
+        self.turns = [_plan(graph, steps, passed), _plan(graph, second, passed)]
         self.homes = _homes(steps)
+        read = {name for step in steps for name in step.submodel.inputs}
+        self.passed = [s for s in states if s.input in read]
+
+    def begin(self) -> None:
+        """The next step is the first of a sequence."""
+        for executable in self._keeping:
+            executable.reset()
+
+    def states(self, results: Mapping[str, Value]) -> dict[str, Value]:
+        """What the next step reads, of what this one made; states that stay inside are left out."""
+        return {state.input: results[state.output] for state in self.passed}
 
 
 def _moving(states: Sequence[State], before: _Phase, after: _Phase) -> list[tuple[str, Device]]:
@@ -259,16 +280,14 @@ class _Inputs:
 
     def __init__(self, graph: Graph, states: Sequence[State]) -> None:
         self.graph = graph
-        self.names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
         kept = {state.input for state in states}
-        whole = [
-            n
-            for n in self.names
-            if n not in kept and self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))
-        ]
+        names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+        self.names = [name for name in names if name not in kept]
+        whole = [n for n in self.names if self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))]
         self.ids = next((n for n in TOKEN_INPUTS if n in whole), "") or next(iter(whole), "")
         self.masks = [n for n in self.names if n in _MASKS]
         self.positions = [n for n in self.names if n in _POSITIONS]
+        self.beams = [n for n in self.names if n in _BEAMS]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         others = [n for n in outputs if n not in {state.output for state in states}]
         self.logits = next((n for n in _LOGITS if n in others), "") or next(iter(others), "")
@@ -319,12 +338,22 @@ class _Inputs:
         values = {self.ids: repeated(self.ids, ids)}
         values |= {name: repeated(name, np.ones(total)) for name in self.masks}
         values |= {name: repeated(name, np.arange(past, total)) for name in self.positions}
+        values |= {name: np.arange(self._batch, dtype=self._dtype(name)) for name in self.beams}
         return values
+
+    def _has_first_value(self, state: State) -> bool:
+        read = int(self.graph.tensor_producer[self.graph.tensor_index[state.input]])
+        return len(self.graph.op_inputs[read]) > 0
 
     def first_states(self, states: Sequence[State]) -> dict[str, Any]:
         """Empty where they grow, else zeros."""
         values = {}
         for state in states:
+            if state.inside and state.axis < 0 and self._has_first_value(state):
+                raise ExecutionError(
+                    f"{self.graph.path.name}: the state {state.input!r} begins with values of the model, so that it generates "
+                    "in one piece only: assign all ops to one device"
+                )
             shape = list(self._shape(state.input))
             if state.axis >= 0:
                 shape[state.axis] = 0
@@ -334,11 +363,6 @@ class _Inputs:
 
 def _described(graph: Graph, state: Mapping[str, str] | None) -> tuple[tuple[State, ...], _Inputs]:
     states = states_of(graph, state)
-    if not graph.is_onnx:
-        raise ExecutionError(
-            f"{graph.path.name}: a model of OpenVINO's layers keeps its state inside, and begins anew in each run: it does not "
-            "generate here yet; export it to ONNX with its cache as inputs and outputs"
-        )
     if not states:
         raise ExecutionError(
             f"{graph.path.name}: no output is known to be an input of the next step, so that it would see one token at a time; "
@@ -347,18 +371,21 @@ def _described(graph: Graph, state: Mapping[str, str] | None) -> tuple[tuple[Sta
     return states, _Inputs(graph, states)
 
 
-def _steps_of(placement: Placement, threads: int, known: Sequence[Step]) -> list[Step]:
+def _steps_of(
+    placement: Placement, threads: int, known: Sequence[Step], keep_states: bool = False
+) -> list[Step]:
     """The compiled subgraphs of a placement; those that are known from another one share code and weights."""
     devices = {d.name: d for d in placement.devices}
     there = {(step.device.name, _content(step.submodel)): step for step in known}
     steps = []
-    parts = open_submodels(placement.graph, placement.ops_of_subgraphs())
+    graph = placement.graph
+    parts = open_submodels(graph, placement.ops_of_subgraphs(), keep_states)
     for part in parts:
         number = int(part.label.rpartition(" ")[2])
         device = devices[placement.subgraphs[number].device]
         same = there.get((device.name, _content(part)))
         if same is None:
-            steps.append(_step(number, part, device, threads, alone=len(parts) == 1))
+            steps.append(_step(graph, number, part, device, threads, alone=len(parts) == 1))
         else:
             steps.append(Step(number, same.submodel, device, same.runs_on, same.executable.clone()))
     return steps
@@ -369,11 +396,12 @@ def _content(part: SubModel) -> tuple[tuple[str, ...], tuple[str, ...], tuple[st
     return part.inputs, part.outputs, tuple(node.name for node in part.model.graph.node)
 
 
-def _step(number: int, part: SubModel, device: Device, threads: int, alone: bool = False) -> Step:
-    runs_on = stand_in() if device.planned else device
-    executable = runtime_of(runs_on.runtime).compile(
-        part, runs_on, CompileOptions(threads, open_sizes=True, alone=alone)
-    )
+def _step(
+    graph: Graph, number: int, part: SubModel, device: Device, threads: int, alone: bool = False
+) -> Step:
+    runs_on = stand_in(graph.format) if device.planned else device
+    options = CompileOptions(threads, open_sizes=True, alone=alone, keeps_state=True)
+    executable = runtime_of(runs_on.runtime).compile(part, runs_on, options)
     return Step(number, part.without_weights(), device, runs_on, executable)
 
 
@@ -381,12 +409,16 @@ def _cloned(step: Step) -> Step:
     return Step(step.id, step.submodel, step.device, step.runs_on, step.executable.clone())
 
 
-def _plan(graph: Graph, steps: Sequence[Step]) -> CompiledPlan:
+def _keeps_state(executable: Executable) -> TypeGuard[StatefulExecutable]:
+    return isinstance(executable, StatefulExecutable) and executable.keeps_state()
+
+
+def _plan(graph: Graph, steps: Sequence[Step], passed: Sequence[str]) -> CompiledPlan:
     def never(_: frozenset[str]) -> CompiledPlan:
         raise ExecutionError("a plan with open sizes is compiled once")
 
     count = max((step.id for step in steps), default=-1) + 1
-    return CompiledPlan(graph, list(steps), {}, count, never, keeps_buffers=False)
+    return CompiledPlan(graph, list(steps), {}, count, never, keeps_buffers=False, also=passed)
 
 
 def _homes(steps: Sequence[Step]) -> dict[str, Device]:

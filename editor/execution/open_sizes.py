@@ -16,13 +16,19 @@ from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import read_again
+from editor.graph.openvino_shapes import declared_values
 from editor.graph.value_types import make_value_info
 from editor.runtimes.base import SubModel
 from editor.runtimes.op_models import MAX_IR_VERSION
 
 
-def open_submodels(graph: Graph, members: Sequence[Sequence[int]]) -> list[SubModel]:
+def open_submodels(
+    graph: Graph, members: Sequence[Sequence[int]], keep_states: bool = False
+) -> list[SubModel]:
     """One sub-model per list of ops, which can run in this order, with the dimensions of the file.
+
+    States that OpenVINO's layers keep become inputs and outputs; with ``keep_states`` they stay inside the only part, where
+    there is one. (OpenVINO 2026.4 fails where of a key and its value one is inside and the other is not.)
 
     Raises:
         ExecutionError: the file changed, or two parts need sizes of each other.
@@ -33,19 +39,22 @@ def open_submodels(graph: Graph, members: Sequence[Sequence[int]]) -> list[SubMo
         raise ExecutionError(str(error)) from error
     if problem := weights_problem(source, graph.path):
         raise ExecutionError(f"{graph.path} cannot run: {problem}")
-    return _OpenCut(graph, types, source).submodels(members)
+    return _OpenCut(graph, types, source, keep_states).submodels(members)
 
 
 class _OpenCut:
-    def __init__(self, graph: Graph, types: Graph, source: ModelProto) -> None:
-        self.graph, self.types, self.source = graph, types, source
+    def __init__(self, graph: Graph, types: Graph, source: ModelProto, keep_states: bool) -> None:
+        self.graph, self.types, self.source, self.keep_states = graph, types, source, keep_states
+        self.declared = {} if graph.is_onnx else declared_values(source)
         self.initializers = {t.name: t for t in source.graph.initializer}
         self.sparse = {t.values.name: t for t in source.graph.sparse_initializer}
 
     def submodels(self, members: Sequence[Sequence[int]]) -> list[SubModel]:
         """The parts of these ops; without those that make no result."""
         graph, node = self.graph, self.source.graph.node
-        parts = [self._ordered(ops) for ops in members]
+        opened = [] if len(members) == 1 and self.keep_states else graph.state_pairs
+        gone = {op for pair in opened for op in pair}
+        parts = [self._ordered([op for op in ops if op not in gone]) for ops in members]
         made = [{name for op in part for name in node[op].output} for part in parts]
         weights = self.initializers.keys() | self.sparse.keys()
         reads = [
@@ -59,6 +68,8 @@ class _OpenCut:
         ]
         wanted = {graph.tensor_names[t] for t in graph.outputs.tolist()}
         known = {graph.tensor_names[t] for t in graph.inputs.tolist()}
+        wanted |= {node[kept].input[0] for _, kept in opened}
+        known |= {node[read].output[0] for read, _ in opened}
         result = []
         for i, part in enumerate(parts):
             if missing := [name for name in reads[i] if name not in known]:
@@ -110,7 +121,9 @@ class _OpenCut:
 
     def _value(self, name: str) -> ValueInfoProto:
         tensor, shape = self.graph.tensor_index[name], None
-        if (closed := self.graph.tensor_shapes[tensor]) is not None:
+        if name in self.declared:
+            shape = self.declared[name][1]
+        elif (closed := self.graph.tensor_shapes[tensor]) is not None:
             shape = self.types.tensor_shapes[self.types.tensor_index[name]]
             shape = ("?",) * len(closed) if shape is None else shape
         return make_value_info(name, self.graph.tensor_types[tensor], shape)

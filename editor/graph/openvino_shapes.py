@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from editor.errors import ModelError
 from editor.graph.external_data import locations_of
@@ -29,6 +29,8 @@ def declared_values(model: ModelProto) -> Values:
 def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -> Values:
     """As ``declared_values``, with the shapes that follow from the present shapes of the inputs.
 
+    A state has the shape that it begins with, as in each run.
+
     Args:
         model: its inputs have their sizes.
         folder: where its weights are.
@@ -38,12 +40,17 @@ def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -
         ModelError: OpenVINO cannot read the model at these sizes.
     """
     values = declared_values(model)
-    if not sizes or not all((folder / name).is_file() for name in locations_of(model)):
+    has_state = any(node.op_type == "ReadValue" for node in model.graph.node)
+    if not (sizes or has_state) or not all(
+        (folder / name).is_file() for name in locations_of(model)
+    ):
         return values
     copy = ModelProto()
     copy.CopyFrom(model)
     for i, node in enumerate(copy.graph.node):
         node.name = f"op{i}"
+    names = [list(node.output) for node in copy.graph.node]
+    begun = _begin_states(copy)
     try:
         made = _read(copy, folder)
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
@@ -53,11 +60,36 @@ def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -
             f"the model cannot have the sizes {chosen}: OpenVINO says {reason}"
         ) from error
     by_name = {op.get_friendly_name(): op for op in made.get_ordered_ops()}
-    for i, node in enumerate(copy.graph.node):
+    for i, outputs in enumerate(names):
         if (op := by_name.get(f"op{i}")) is not None:
-            for name, output in zip(node.output, op.outputs(), strict=False):
+            for name, output in zip(outputs, op.outputs(), strict=False):
                 values[name] = values[name][0], _shape(output.get_partial_shape())
+    for state, first in begun.items():
+        values[state] = values[state][0], values.get(first, values[state])[1]
     return values
+
+
+def _begin_states(model: ModelProto) -> dict[str, str]:
+    """Removes what sets a state, in place, so that reading it gives its first value; name of the state's tensor -> of that one.
+
+    A state without a first value stays.
+    """
+    nodes = model.graph.node
+    pairs = [(_variable(node), node) for node in nodes if node.op_type in ("ReadValue", "Assign")]
+    first = {
+        name: (node.output[0], node.input[0])
+        for name, node in pairs
+        if node.op_type == "ReadValue" and node.input
+    }
+    for name, node in pairs:
+        if node.op_type == "Assign" and name in first:
+            model.graph.output.add(name=node.input[0])
+            nodes.remove(node)
+    return dict(first.values())
+
+
+def _variable(node: NodeProto) -> str:
+    return next((a.s.decode() for a in node.attribute if a.name == "variable_id"), "")
 
 
 def _read(model: ModelProto, folder: Path) -> Any:

@@ -12,7 +12,7 @@ from editor.errors import EditorError, ModelError
 from editor.files import parse_json, read_text
 from editor.graph.graph import Graph
 
-Source = Literal["genai_config.json", "names", "given"]
+Source = Literal["genai_config.json", "names", "given", "layers"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,18 @@ class State:
     """A value that a step leaves to the next one."""
 
     output: str
+    """The output, or the tensor that an ``Assign`` of OpenVINO keeps"""
     input: str
+    """The input, or the tensor that a ``ReadValue`` gives"""
     axis: int
     """Along which it grows; -1 where its size is fixed"""
     source: Source
     """How it is known"""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the model keeps it itself, and no run takes or returns it."""
+        return self.source == "layers"
 
 
 TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens", "ids")
@@ -60,10 +67,12 @@ def states_of(graph: Graph, given: Mapping[str, str] | None = None) -> tuple[Sta
     for output, name in (given or {}).items():
         _check(graph, output, name, f"--state {output}={name}")
         pairs[name] = output, "given"
-    order = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    for output, name in _kept_inside(graph):
+        pairs[name] = output, "layers"
+    order = [*(graph.tensor_names[t] for t in graph.inputs.tolist()), *pairs]
     return tuple(
         State(output, name, _growing_axis(graph, output, name), source)
-        for name in order
+        for name in dict.fromkeys(order)
         if name in pairs
         for output, source in [pairs[name]]
     )
@@ -99,6 +108,14 @@ def _named(graph: Graph) -> Iterator[tuple[str, str]]:
         else:
             if name == "state" and "stateN" in outputs and _fit(graph, "stateN", name):
                 yield "stateN", name
+
+
+def _kept_inside(graph: Graph) -> Iterator[tuple[str, str]]:
+    """(what is set, what is read) of the states that OpenVINO's layers keep."""
+    for read, kept in graph.state_pairs:
+        tensors = graph.op_inputs[kept][0], graph.op_outputs[read][0]
+        output, name = (graph.tensor_names[int(t)] for t in tensors)
+        yield output, name
 
 
 def _configured(graph: Graph) -> Iterator[tuple[str, str]]:
@@ -213,7 +230,14 @@ def sizes_of_step(graph: Graph, new: int, past: int) -> dict[str, int]:
         if isinstance(dim, str)
     }
     if not grown:
-        raise ModelError(f"{graph.path}: no state with an open size grows with the context")
+        raise ModelError(
+            f"{graph.path}: "
+            + (
+                "its layers keep the state inside, so that each plan is of the first step; memory is told for any context"
+                if graph.state_pairs
+                else "no state with an open size grows with the context"
+            )
+        )
     sequence = sequence_dim(graph)
     sizes = grown | ({sequence: new} if sequence else {})
     total = next((d for d in dims.get("attention_mask", ())[-1:] if isinstance(d, str)), "")

@@ -61,9 +61,11 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     for state in states_of(graph):
         tensor = graph.tensor_index[state.input]
         readers = graph.readers[tensor].tolist()
-        size = max(int(graph.tensor_bytes[tensor]), 0)
         if not readers:
             continue
+        if state.inside:  # a run begins without a past: what it leaves tells the size of a token
+            tensor = graph.tensor_index[state.output]
+        size = max(int(graph.tensor_bytes[tensor]), 0)
         past, each = 0, 0
         shape = graph.tensor_shapes[tensor] or ()
         length = shape[state.axis] if state.axis >= 0 else 0

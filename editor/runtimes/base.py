@@ -103,6 +103,8 @@ class CompileOptions:
     """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
     alone: bool = False
     """Whether runs follow each other with no other subgraph between them, so that threads may wait for the next one"""
+    keeps_state: bool = False
+    """Whether a state inside the model stays from run to run, until ``StatefulExecutable.reset``"""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,19 @@ class AsynchronousExecutable(Protocol):
         ...
 
 
+@runtime_checkable
+class StatefulExecutable(Protocol):
+    """An executable that may keep a state inside, as ``CompileOptions.keeps_state`` asks. Optional."""
+
+    def keeps_state(self) -> bool:
+        """Whether a run leaves a state to the next one."""
+        ...
+
+    def reset(self) -> None:
+        """The next run begins with the initial state."""
+        ...
+
+
 class Runtime(Protocol):
     """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
 

@@ -16,10 +16,12 @@ import numpy as np
 import openvino as ov
 import pytest
 from conftest import EXAMPLES
+from decoders import HEADS, SIZE
 from foreign_models import computed, frozen_graph, paddle_program
 from ir_nets import (
     NETS,
     chain,
+    decoder,
     named,
     quantised,
     save,
@@ -35,6 +37,8 @@ from editor.graph.flops import op_flops
 from editor.graph.front_ends import _convert, source_of
 from editor.graph.openvino_ir import is_ir
 from editor.graph.scopes.tree import scopes_of
+from editor.graph.states import states_of
+from editor.placement.state_memory import state_memory
 from editor.workspace.layouts import (
     BY_OPENVINO,
     of_other_tools,
@@ -169,6 +173,72 @@ def test_states_are_read_and_set_on_one_device(tmp_path: Path) -> None:
     assert moved.affinity[write] == "B"
     with pytest.raises(editor.PinError, match="one state"):
         plan.repin({read: "A", write: "B"})
+
+
+def test_a_decoder_with_its_cache_inside_is_split_and_generates(tmp_path: Path) -> None:
+    """A run begins without a past, and has the sizes of that; tokens go on from it, over any cut."""
+    path = save(decoder(tmp_path), tmp_path / "decoder.xml")
+    graph = editor.load_model(path, {"batch": 1, "sequence": 6})
+    placed = [op for op in range(len(graph)) if not graph.op_is_constant[op]]
+    made = [
+        int(t) for op in placed for t in graph.op_outputs[op] if graph.op_layers[op] != "Assign"
+    ]
+    assert not any("?" in graph.shape_label(tensor) for tensor in made)
+    assert {(state.axis, state.inside) for state in states_of(graph)} == {(2, True)}
+
+    prompt, new = list(range(1, 14)), 6
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    request = ov.Core().compile_model(path, "CPU", hints).create_infer_request()
+    ids, past, logits = prompt, 0, []
+    for _ in range(new):
+        past += len(ids)
+        mask, beam = np.ones((1, past), np.int64), np.zeros(1, np.int32)
+        found = request.infer(
+            {"input_ids": np.array([ids]), "attention_mask": mask, "beam_idx": beam}
+        )
+        logits.append(found["logits"][0, -1].copy())
+        ids = [int(logits[-1].argmax())]
+
+    plan = editor.partition(graph, TWO)
+    inputs, keys = dict(random_inputs(graph)), [graph.op_keys[op] for op in placed]
+    expected = by_openvino(path, inputs)
+    for start in range(0, len(keys), 11):
+        split = plan.repin(dict.fromkeys(keys[start : start + 9], "B"))
+        assert len(split.subgraphs) > 1
+        for value, right in zip(split.run(inputs).values(), expected, strict=True):
+            assert np.abs(value - right).max() == 0
+        for _ in range(2):  # a sequence begins anew
+            answer = split.generate(prompt, new)
+            assert np.allclose(np.array(answer.logits), logits, atol=1e-6), keys[start]
+    answer = plan.generate(prompt, new)
+    assert np.array_equal(np.array(answer.logits), logits)
+    assert plan.generate(prompt, new).tokens == answer.tokens
+
+
+def test_a_state_that_begins_with_values_generates_in_one_piece_only(tmp_path: Path) -> None:
+    ids = named(ops.parameter([1, 1], ov.Type.i64), "input_ids")
+    table = ops.constant(np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32))
+    x = ops.gather(table, ops.reshape(ids, ops.constant([1]), False), ops.constant(np.int64(0)))
+    before = ops.read_value(ops.constant(np.full((1, 4), 5, np.float32)), "s", ov.Type.f32, [1, 4])
+    total = named(ops.add(x, before), "total")
+    logits = named(ops.matmul(total, table, False, True), "logits")
+    model = ov.Model([ops.result(logits)], [ops.assign(total, "s")], [ids], "sum")
+    plan = editor.partition(save(model, tmp_path / "sum.xml"), TWO)
+    answer = plan.generate([3], 2)
+    weights = table.data
+    assert np.allclose(answer.logits[0], (weights[3] + 5) @ weights.T, atol=1e-5)
+    after = weights[3] + weights[answer.tokens[0]] + 5
+    assert np.allclose(answer.logits[1], after @ weights.T, atol=1e-5)
+    with pytest.raises(editor.ExecutionError, match="assign all ops to one device"):
+        plan.repin({"logits": "B"}).generate([3], 2)
+
+
+def test_the_cache_inside_of_an_ir_takes_memory(tmp_path: Path) -> None:
+    path = save(decoder(tmp_path), tmp_path / "decoder.xml")
+    plan = editor.partition(editor.load_model(path, {"batch": 1, "sequence": 6}), TWO)
+    (kept,) = state_memory(plan.placement)
+    assert (kept.device, kept.states, kept.context) == ("A", 4, 6)
+    assert kept.bytes_per_token == 4 * HEADS * SIZE * 4
 
 
 def test_bodies_are_atomic_and_their_layers_are_found(tmp_path: Path) -> None:

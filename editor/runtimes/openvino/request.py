@@ -426,7 +426,7 @@ def compile_model(
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
     if folder is not None:
         trim(folder)
-    return Request(compiled, submodel.signature, device)
+    return Request(compiled, submodel.signature, device, options.keeps_state)
 
 
 _NOT_KEPT = frozenset(
@@ -452,12 +452,18 @@ def _can_be_kept(model: ModelProto) -> bool:
 
 
 class Request:
-    """One infer request of a compiled model. Each run begins with the initial state, where the model has one."""
+    """One infer request of a compiled model.
 
-    def __init__(self, compiled: Any, signature: Signature, device: Device) -> None:
+    Each run begins with the initial state, where the model has one; with ``lasting`` it stays until ``reset``.
+    """
+
+    def __init__(
+        self, compiled: Any, signature: Signature, device: Device, lasting: bool = False
+    ) -> None:
         self.compiled, self.signature, self.device = compiled, signature, device
         self.request = compiled.create_infer_request()
         self._has_state = bool(self.request.query_state())
+        self._lasting = lasting
         self._held: list[Value] = []
         self._input_ports = _ports(list(compiled.inputs), signature.inputs)
         self._output_ports = list(compiled.outputs)
@@ -470,7 +476,7 @@ class Request:
             for port, tensor in zip(self._input_ports, self._held, strict=True):
                 if port is not None:
                     self.request.set_tensor(port, tensor)
-            if self._has_state:
+            if self._has_state and not self._lasting:
                 self.request.reset_state()
             self.request.infer()
             return [self.request.get_tensor(port) for port in self._output_ports]
@@ -483,7 +489,16 @@ class Request:
 
     def clone(self) -> Executable:
         """Another request on the same compiled model."""
-        return Request(self.compiled, self.signature, self.device)
+        return Request(self.compiled, self.signature, self.device, self._lasting)
+
+    def keeps_state(self) -> bool:
+        """Whether a run leaves a state to the next one."""
+        return self._has_state and self._lasting
+
+    def reset(self) -> None:
+        """The next run begins with the initial state."""
+        if self._has_state:
+            self.request.reset_state()
 
 
 def _ports(ports: list[Any], names: Sequence[str]) -> list[Any]:

@@ -35,7 +35,7 @@ from editor.workspace.history import Run
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
     """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
-    generates = bool(states_of(document.graph)) and document.graph.is_onnx
+    generates = bool(states_of(document.graph))
     return html.Div(
         [
             html.Div(

@@ -20,7 +20,9 @@ DEFAULT_LENGTHS = "prompt=512,new=64"
 
 def has_phases(graph: Graph) -> bool:
     """Whether a model takes a prompt at once and then one token at a time."""
-    return bool(sequence_dim(graph)) and any(state.axis >= 0 for state in states_of(graph))
+    return bool(sequence_dim(graph)) and any(
+        state.axis >= 0 and not state.inside for state in states_of(graph)
+    )
 
 
 def phases_form(graph: Graph) -> list[Any]:
