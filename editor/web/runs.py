@@ -14,6 +14,7 @@ from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.workspace.document import Document
+from editor.workspace.kept_runs import run_to_keep, tokens_to_keep
 
 _REFRESH_SECONDS = 0.5
 
@@ -121,21 +122,27 @@ def _end_text(
         document.accuracy = benchmark.plan.placement.fingerprint, result
         return f"Compared {pluralize(len(result.tensors), 'tensor')}.", 1.0
     if benchmark.kind == "tokens":
+        _keep(document, benchmark, tokens_to_keep(result))
         token = human_seconds(result.figures.token.median)
         return f"Done: {token} a token, {result.figures.tokens_per_second:.1f} tokens/s.", 1.0
     first = result[0]
-    try:
-        if not benchmark.kept:
-            document.keep_run(first, benchmark.layout, benchmark.plan.placement)
-            benchmark.kept = True
-    except WorkspaceError as error:
-        benchmark.problem = f"This result is not in the list of benchmarks. {error}"
+    _keep(document, benchmark, run_to_keep(first))
     throughput = first.mode == "throughput"
     found = first.rate if throughput else f"median {human_seconds(first.total.median)}"
     return (
         f"Done: {found} over {first.runs} runs, {runs_of(samples)} with the baselines.",
         1.0,
     )
+
+
+def _keep(document: Document, benchmark: BenchmarkState, figures: dict[str, Any]) -> None:
+    """Puts a result into the document's list of benchmarks, once."""
+    try:
+        if not benchmark.kept:
+            document.keep_run(figures, benchmark.layout, benchmark.plan.placement)
+            benchmark.kept = True
+    except WorkspaceError as error:
+        benchmark.problem = f"This result is not in the list of benchmarks. {error}"
 
 
 def runs_of(samples: list[dict[str, Any]]) -> int:

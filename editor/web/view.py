@@ -294,14 +294,15 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
 
     Args:
         document: the plan.
-        mode: only this one counts; default: that of the policy's aim first.
+        mode: only this one counts; default: tokens where they were measured, then that of the policy's aim.
     """
     try:
         runs = [run for run in document.runs_of_plan() if not run.figures.get("estimated")]
     except WorkspaceError:  # the page says so elsewhere
         return None
     aim = "throughput" if aims_at_throughput(document.placement.settings) else "latency"
-    fitting = [run for run in runs if run.figures.get("mode") == (mode or aim)]
+    modes = [mode] if mode else ["tokens", aim]
+    fitting = [run for each in modes for run in runs if run.figures.get("mode") == each]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 

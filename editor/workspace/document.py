@@ -15,8 +15,6 @@ from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
-from editor.execution.measure.figures import BenchmarkResult, compared
-from editor.exports.report import for_reports
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
@@ -448,35 +446,10 @@ class Document:
         now = self._tree.current
         return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
 
-    def keep_run(self, result: BenchmarkResult, layout: str, plan: Placement) -> None:
+    def keep_run(self, figures: Mapping[str, Any], layout: str, plan: Placement) -> None:
         """Stores a benchmark of the document; ``plan`` is what was measured."""
-        self.store.keep_run(
-            self.id,
-            {
-                "layout": layout,
-                "plan": plan.fingerprint,
-                "unsplit": _best_unsplit(result),
-                "median": result.total.median,
-                "interval": [result.total.low, result.total.high],
-                "throughput_interval": result.throughput_interval,
-                "p99": result.total.p99,
-                "throughput": result.throughput,
-                "subgraphs": len(result.subgraphs),
-                "report": for_reports(result.to_dict()),
-                "medians": [round(s.time.median, 9) for s in result.subgraphs],
-                "estimated": result.estimated,
-                "mode": result.mode,
-                "requests": result.requests,
-                "baselines": {
-                    b.device: b.time.median for b in result.baselines if b.time is not None
-                },
-                "baseline_rates": {
-                    b.device: b.throughput
-                    for b in result.baselines
-                    if b.time is not None and b.throughput
-                },
-            },
-        )
+        known = {"layout": layout, "plan": plan.fingerprint, "subgraphs": len(plan.subgraphs)}
+        self.store.keep_run(self.id, {**figures, **known})
 
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""
@@ -573,21 +546,3 @@ class Document:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops):,} ops"
-
-
-def _best_unsplit(result: BenchmarkResult) -> dict[str, Any] | None:
-    """The fastest way not to split, and how the plan compares with it."""
-    many = result.mode == "throughput"
-    measured = [b for b in result.baselines if (b.throughput if many else b.time)]
-    if not measured:
-        return None
-    best = (
-        max(measured, key=lambda b: b.throughput or 0.0)
-        if many
-        else min(measured, key=lambda b: b.time.median if b.time else 0.0)
-    )
-    return {
-        "device": best.device,
-        "figure": best.throughput if many else best.time.median if best.time else None,
-        "words": compared(result, best, result.mode),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from decoders import plain_decoder
@@ -42,6 +43,16 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     expect(result.get_by_role("cell", name="Unsplit on OpenVINO.CPU", exact=True)).to_be_visible()
     expect(result.get_by_text("within tolerance")).to_be_visible()
     expect(page.locator("#bench-text")).to_contain_text("tokens/s")
+    for _ in range(2):  # the measurement of this plan is its headline, also after a reload
+        headline = page.locator("#verdict .headline")
+        expect(headline.get_by_text(re.compile(r"[\d.]+ [µm]?s a token"))).to_be_visible()
+        expect(headline.get_by_text("measurement", exact=True)).to_be_visible()
+        page.reload()
+        ready(page)
+    page.click("role=tab[name=Benchmark]")
+    row = page.locator("#runs-table tbody tr").first
+    expect(row.get_by_text("this plan")).to_be_visible()
+    expect(row.get_by_text("tokens/s")).to_be_visible()
 
 
 def test_other_models_have_no_such_mode(opened: Page) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from dash import dcc, html
@@ -312,7 +313,10 @@ def runs_view(document: Document) -> list[Any]:
     runs, now = document.runs(), document.placement.fingerprint
     if not runs:
         return []
-    best = min(run.figures["median"] for run in runs)
+    best: dict[str, float] = {}
+    for run in runs:
+        mode = run.figures.get("mode", "")
+        best[mode] = min(run.figures["median"], best.get(mode, inf))
     rows = []
     for run in runs:
         f = run.figures
@@ -324,15 +328,17 @@ def runs_view(document: Document) -> list[Any]:
                     html.Td(
                         [
                             html.B(human_seconds(f["median"]))
-                            if f["median"] == best
+                            if f["median"] == best[f.get("mode", "")]
                             else human_seconds(f["median"]),
-                            " ",
+                            " a token " if f.get("mode") == "tokens" else " ",
                             kind_badge(kind_of_run(f["estimated"])),
                         ]
                     ),
                     html.Td(human_seconds(f["p99"])),
                     html.Td(_in_flight(f)),
-                    html.Td(f"{f['throughput']:.1f}"),
+                    html.Td(
+                        f"{f['throughput']:.1f}{' tokens/s' if f.get('mode') == 'tokens' else ''}"
+                    ),
                     html.Td(str(f["subgraphs"])),
                     html.Td(_unsplit(f) or "—"),
                 ]
@@ -376,7 +382,7 @@ def _unsplit(figures: dict[str, Any]) -> str:
 def _in_flight(figures: dict[str, Any]) -> str:
     """Requests at the same time, which benchmarks of earlier versions did not keep."""
     return (
-        str(figures["requests"] if figures["mode"] == "throughput" else 1)
+        str(1 if figures["mode"] == "latency" else figures["requests"])
         if "mode" in figures
         else "—"
     )

@@ -13,18 +13,27 @@ from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
 from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.constants import values_of
+from editor.graph.flops import Floats
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
+from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.model_facts import model_facts
-from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
+from editor.web.panels.parts import (
+    basis_badge,
+    facts,
+    heading,
+    kind_badge,
+    planned_badge,
+    swatch,
+)
 from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
-from editor.web.view import colours_of, op_costs, plan_costs
+from editor.web.view import colours_of, measured_run, op_costs, plan_costs
 from editor.workspace.document import Document
 
 _MOST_IN_BODY = 200
@@ -35,13 +44,8 @@ _FEW = 5
 def plan(document: Document) -> list[Any]:
     """Nothing is selected: the plan in short."""
     placement, graph = document.placement, document.graph
-    colours, (costs, basis) = colours_of(document), plan_costs(document)
-    ops, device = placement.placed_ops, placement.assignment.device
-    seconds = np.bincount(device[ops], costs.op[ops, device[ops]], len(document.devices))
-    if (
-        seconds.sum()
-    ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
-        seconds *= placement.price(costs).compute / seconds.sum()
+    colours = colours_of(document)
+    seconds, rest, badge = _time_per_device(document)
     share = seconds / seconds.sum() if seconds.sum() else seconds
     devices = [
         html.Li(
@@ -72,7 +76,6 @@ def plan(document: Document) -> list[Any]:
         )
         for i, d in enumerate(document.devices)
     ]
-    rest = placement.price(costs).total - float(seconds.sum())
     beside = (
         f"{human_seconds(rest)} more in transfers and in starting subgraphs." if rest > 0 else ""
     )
@@ -94,7 +97,7 @@ def plan(document: Document) -> list[Any]:
     ]
     return [
         heading("Plan"),
-        html.H3(["Time per device ", basis_badge(basis)], className="part"),
+        html.H3(["Time per device ", badge], className="part"),
         html.Ul(devices, className="shares"),
         html.P(beside, className="hint") if beside else None,
         html.H3("Largest transfers", className="part"),
@@ -107,6 +110,28 @@ def plan(document: Document) -> list[Any]:
             className="hint",
         ),
     ]
+
+
+def _time_per_device(document: Document) -> tuple[Floats, float, html.Span]:
+    """[device] seconds of its subgraphs, seconds beside them, and what these figures are: measured where this plan was."""
+    placement = document.placement
+    run = measured_run(document, "latency")
+    medians = run.figures.get("medians") if run is not None else None  # earlier versions kept none
+    if run is not None and medians:
+        homes = [placement.device_number(s.device) for s in placement.subgraphs]
+        measured: Floats = np.bincount(homes, medians, len(document.devices)).astype(np.float64)
+        rest = float(run.figures["median"] - measured.sum())
+        return measured, rest, kind_badge(Kind.MEASUREMENT)
+    costs, basis = plan_costs(document)
+    ops, device = placement.placed_ops, placement.assignment.device
+    count = len(document.devices)
+    seconds: Floats = np.bincount(device[ops], costs.op[ops, device[ops]], count).astype(np.float64)
+    price = placement.price(costs)
+    if (
+        seconds.sum()
+    ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
+        seconds *= price.compute / seconds.sum()
+    return seconds, float(price.total - seconds.sum()), basis_badge(basis)
 
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:

@@ -37,8 +37,9 @@ def headline(document: Document) -> Headline:
     now, run = figures_of(document), measured_run(document)
     basis, seconds, rate = now["basis"], now["predicted"], now["rate"]
     if run is not None:
-        many = run.figures["mode"] == "throughput"
-        predicted = "" if many else human_seconds(seconds) if seconds else ""
+        mode = run.figures["mode"]
+        many = mode == "throughput"
+        predicted = "" if mode != "latency" else human_seconds(seconds) if seconds else ""
         if many and rate:
             predicted = human_rate(rate)
         return Headline(
@@ -70,8 +71,10 @@ def verdict(document: Document) -> list[Any]:
 
 
 def _figure(figures: Mapping[str, Any]) -> str:
-    many = figures["mode"] == "throughput"
-    return human_rate(figures["throughput"]) if many else human_seconds(figures["median"])
+    if figures["mode"] == "throughput":
+        return human_rate(figures["throughput"])
+    time = human_seconds(figures["median"])
+    return f"{time} a token" if figures["mode"] == "tokens" else time
 
 
 def _of_run(figures: Mapping[str, Any]) -> html.P:
@@ -80,6 +83,8 @@ def _of_run(figures: Mapping[str, Any]) -> html.P:
         return _sentence("no device runs the whole model")
     figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
     words, other = str(unsplit["words"]), f"({figure} on {unsplit['device']})"
+    if words.startswith("the same"):
+        return _sentence(f"not split: all of it runs on {unsplit['device']}")
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return _sentence(
