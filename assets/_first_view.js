@@ -21,13 +21,21 @@
     return { left: MARGIN + card("tools"), right: MARGIN + BUTTONS + card("inspector") };
   }
 
+  /** @type {Window["heteroFree"]} */
+  window.heteroFree = (width, height) => {
+    const { left, right } = sides();
+    return { left, top: TOP, width: Math.max(width - left - right, 80), height: height - TOP - MARGIN };
+  };
+
   /** @type {Window["heteroWhole"]} */
-  window.heteroWhole = (box, width, height) => {
-    const { left, right } = sides(),
-      wide = Math.max(width - left - right, 80),
-      high = height - TOP - MARGIN,
-      zoom = Math.min(wide / (box.x2 - box.x1), high / (box.y2 - box.y1), LARGEST);
-    return { zoom, x: left + wide / 2 - ((box.x1 + box.x2) / 2) * zoom, y: TOP + high / 2 - ((box.y1 + box.y2) / 2) * zoom };
+  window.heteroWhole = (box, width, height, largest = LARGEST) => {
+    const free = window.heteroFree(width, height),
+      zoom = Math.min(free.width / (box.x2 - box.x1), free.height / (box.y2 - box.y1), largest);
+    return {
+      zoom,
+      x: free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
+      y: free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom,
+    };
   };
 
   /** @type {Window["heteroIsFar"]} */

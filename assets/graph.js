@@ -384,7 +384,29 @@
       ),
       at = first.position(),
       z = cy.zoom();
-    cy.pan({ x: keep.at.x - at.x * z, y: Math.min(keep.at.y, cy.height() / 3) - at.y * z });
+    const x = keep.at.x - at.x * z,
+      y = Math.min(keep.at.y, cy.height() / 3) - at.y * z;
+    cy.pan(clearOfCards(cy, nodes.boundingBox(), { x, y }));
+  }
+
+  /* A pan as near as can be at which a box is where no card is; of one that is too large, its top. */
+  /**
+   * @param {Cy} cy
+   * @param {{ x1: number, y1: number, x2: number, y2: number }} box
+   * @param {{ x: number, y: number }} pan
+   */
+  function clearOfCards(cy, box, pan) {
+    const free = window.heteroFree(cy.width(), cy.height()),
+      z = cy.zoom();
+    /** @type {(now: number, from: number, to: number, start: number, room: number) => number} */
+    const shifted = (now, from, to, start, room) => {
+      if ((to - from) * z > room) return start - from * z;
+      return Math.max(Math.min(now, start + room - to * z), start - from * z);
+    };
+    return {
+      x: shifted(pan.x, box.x1, box.x2, free.left, free.width),
+      y: shifted(pan.y, box.y1, box.y2, free.top, free.height),
+    };
   }
 
   /** @type {Hetero["centre"]} */
@@ -399,18 +421,19 @@
   /** @type {Hetero["zoomToSelection"]} */
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
-    if (chosen?.nonempty()) move({ fit: { eles: chosen, padding: 80 } });
+    if (chosen?.nonempty()) lookAt(chosen.boundingBox(), 3);
     else editor.say("Select something first.");
   };
-  /* Everything, but never larger than life, and clear of the lists at the top. */
-  function fit() {
-    const cy = page.cy;
-    if (!cy) return;
-    const whole = window.heteroWhole(cy.elements().boundingBox(), cy.width(), cy.height());
-    move({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y } });
+  /* Moves to a box, clear of the cards. */
+  /** @type {Hetero["lookAt"]} */
+  function lookAt(box, largest) {
+    const { zoom, x, y } = window.heteroWhole(box, page.cy.width(), page.cy.height(), largest);
+    move({ zoom, pan: { x, y } });
   }
+  /* Everything, but never larger than life, and clear of the lists at the top. */
+  const fit = () => page.cy && lookAt(page.cy.elements().boundingBox());
 
-  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, lookAt, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
   /* The graph of a new page has its style already; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme

@@ -174,5 +174,5 @@
     }
   }
 
-  editor.provide({ colour, dress });
+  editor.provide({ colour, dress, signs });
 })(window.hetero);

@@ -67,7 +67,7 @@
         pen.fillStyle = device.ink;
         pen.font = "600 10px Inter, system-ui, sans-serif";
         pen.textBaseline = "middle";
-        pen.fillText(String(place.part.device + 1), place.x + 4, y + (LANE - GAP) / 2 + 0.5);
+        pen.fillText(editor.signs([place.part.device]), place.x + 4, y + (LANE - GAP) / 2 + 0.5);
       }
       if (place.part.moved > 0) {
         pen.fillStyle = style.getPropertyValue("--soft");

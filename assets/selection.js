@@ -221,10 +221,7 @@
       box = nodes.boundingBox(),
       view = cy.extent();
     if (nodes.empty() || (box.x1 > view.x1 && box.x2 < view.x2 && box.y1 > view.y1 && box.y2 < view.y2)) return;
-    const whole = window.heteroWhole(box, cy.width(), cy.height()),
-      zoom = Math.min(whole.zoom, Math.max(cy.zoom(), CLEAR));
-    if (zoom === whole.zoom) editor.move({ zoom, pan: { x: whole.x, y: whole.y } });
-    else editor.move({ zoom, center: { eles: nodes } });
+    editor.lookAt(box, Math.max(cy.zoom(), CLEAR));
   }
 
   /** @param {() => void} work */
@@ -302,14 +299,10 @@
 
   /** @param {import("cytoscape").CollectionReturnValue} elements */
   function bring(elements) {
-    const cy = page.cy;
-    const box = elements.boundingBox();
-    const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
-    if (zoom >= READABLE)
-      editor.move({ fit: { eles: elements, padding: 60 } }, () => {
-        if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() });
-      });
-    else editor.move({ center: { eles: elements.nodes().first() }, zoom: CLEAR });
+    const cy = page.cy,
+      box = elements.boundingBox();
+    if (window.heteroWhole(box, cy.width(), cy.height(), 1).zoom >= READABLE) editor.lookAt(box, 1);
+    else editor.lookAt(elements.nodes().first().boundingBox(), CLEAR);
   }
 
   /* Goes to an op; blocks around it are opened. */
@@ -347,7 +340,7 @@
     page.cy.elements(":selected").unselect();
     node.select();
     if (stay) showSome(node);
-    else editor.move({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom() });
+    else editor.lookAt(node.boundingBox(), page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom());
   }
 
   /** @type {Hetero["find"]} */

@@ -360,6 +360,8 @@ interface Hetero {
   zoom(factor: number): void;
   /** Moves the view; `then` is called when it is there. */
   move(to: import("cytoscape").AnimateOptions, then?: () => void): void;
+  lookAt(box: Bounds, largest?: number): void;
+  signs(devices: number[]): string;
   zoomToSelection(): void;
   fit(): void;
   comeBack(): void;
@@ -475,7 +477,8 @@ interface Window {
   /** The graph is on the screen: what waited for it may come. */
   heteroGraphShown(): void;
   heteroIsFar(zoom: number): boolean;
-  heteroWhole(box: Bounds, width: number, height: number): { zoom: number; x: number; y: number };
+  heteroFree(width: number, height: number): { left: number; top: number; width: number; height: number };
+  heteroWhole(box: Bounds, width: number, height: number, largest?: number): { zoom: number; x: number; y: number };
   heteroFirstView(
     box: Bounds,
     width: number,

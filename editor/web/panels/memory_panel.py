@@ -30,6 +30,7 @@ def memory_view(document: Document) -> list[Any]:
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     states = {each.device: each for each in state_memory(document.placement)}
+    top = max((_top(memory.devices[i]) for i in used), default=1.0)
     badge = kind_badge(
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
@@ -44,7 +45,7 @@ def memory_view(document: Document) -> list[Any]:
             className="hint wide",
         ),
         *[
-            _device(memory, i, colours[name], states.get(name))
+            _device(memory, i, colours[name], states.get(name), top)
             for i, name in ((i, memory.devices[i].device) for i in used)
         ],
     ]
@@ -64,7 +65,9 @@ def _shared(memory: RunMemory) -> list[Any]:
     return said
 
 
-def _device(memory: RunMemory, number: int, colour: str, state: StateMemory | None) -> html.Section:
+def _device(
+    memory: RunMemory, number: int, colour: str, state: StateMemory | None, top: float
+) -> html.Section:
     device = memory.devices[number]
     over = device.limit is not None and device.peak > device.limit
     limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
@@ -98,7 +101,7 @@ def _device(memory: RunMemory, number: int, colour: str, state: StateMemory | No
     return html.Section(
         [
             html.H3([swatch(colour), device.device, html.Span(words)]),
-            _chart(device, colour),
+            _chart(device, colour, top),
             *_growth(state, colour),
             _tensors(memory, number),
         ],
@@ -107,20 +110,15 @@ def _device(memory: RunMemory, number: int, colour: str, state: StateMemory | No
     )
 
 
-def _chart(device: DeviceMemory, colour: str) -> html.Div:
-    """Bars from the first op to the last; a line where the limit is, if it is near."""
+def _top(device: DeviceMemory) -> float:
+    """Bytes that a chart of the device has to show: its peak, and its limit if that is near."""
+    near = device.limit is not None and device.limit < 1.5 * device.peak
+    return float(max(device.peak, device.limit if near and device.limit else 0, 1))
+
+
+def _chart(device: DeviceMemory, colour: str, top: float) -> html.Div:
+    """Bars from the first op to the last, in the scale of all devices; a line where the limit is, if it is near."""
     bars = heights(device.live, _MOST_BARS) + device.constants
-    top = float(max(bars.max(), 1) if len(bars) else 1)
-    line: list[Any] = []
-    if device.limit is not None and device.limit < 1.5 * top:
-        top = max(top, float(device.limit))
-        line = [
-            html.Span(
-                className="memory-limit",
-                style={"bottom": f"{100 * device.limit / top:.2f}%"},
-                title=f"Limit: {human_bytes(device.limit)}",
-            )
-        ]
     columns = [
         html.Span(style={"height": f"{100 * b / top:.2f}%", "backgroundColor": colour})
         for b in bars.tolist()
@@ -131,8 +129,35 @@ def _chart(device: DeviceMemory, colour: str) -> html.Div:
         title=f"Constants: {human_bytes(device.constants)}",
     )
     label = f"Memory of {device.device} from the first op to the last: at most {human_bytes(device.peak)}"
+    ends = ("first op", "hatched: constants", "last op")
+    return _plot([*columns, constants, *_limit(device.limit, top)], label, top, ends)
+
+
+def _limit(limit: int | None, top: float) -> list[Any]:
+    if limit is None or limit > top:
+        return []
+    return [
+        html.Span(
+            className="memory-limit",
+            style={"bottom": f"{100 * limit / top:.2f}%"},
+            title=f"Limit: {human_bytes(limit)}",
+        )
+    ]
+
+
+def _plot(
+    marks: list[Any], label: str, top: float, ends: tuple[str, ...], kind: str = ""
+) -> html.Div:
+    """Bars with their axes: bytes from 0 to the top, and what the ends are."""
     return html.Div(
-        [*columns, constants, *line], className="memory-chart", role="img", **{"aria-label": label}
+        [
+            html.Div([html.Span(human_bytes(int(top))), html.Span("0")], className="memory-axis"),
+            html.Div(
+                marks, className=f"memory-chart {kind}".strip(), role="img", **{"aria-label": label}
+            ),
+            html.Div([html.Span(end) for end in ends], className="memory-ends"),
+        ],
+        className="memory-plot",
     )
 
 
@@ -161,28 +186,11 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
         )
         for context in contexts
     ]
-    line: list[Any] = []
-    if state.limit is not None and state.limit <= top:
-        line = [
-            html.Span(
-                className="memory-limit",
-                style={"bottom": f"{100 * state.limit / top:.2f}%"},
-                title=f"Limit: {human_bytes(state.limit)}",
-            )
-        ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
+    ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
     return [
         html.P([html.B("As the context grows"), f": {state.text()}."], className="hint wide"),
-        html.Div(
-            [*bars, *line], className="memory-chart growth", role="img", **{"aria-label": label}
-        ),
-        html.Div(
-            [
-                html.Span(f"0 tokens: {human_bytes(state.needed(0))}"),
-                html.Span(f"{end:,} tokens: {human_bytes(state.needed(end))}"),
-            ],
-            className="growth-ends",
-        ),
+        _plot([*bars, *_limit(state.limit, top)], label, top, ends, "growth"),
     ]
 
 
