@@ -26,7 +26,7 @@ from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.importing import ImportReport
-from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
+from editor.workspace.layouts import AUDITED, Layout, LayoutList, Progress, tidy_name
 from editor.workspace.plan import Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
 
@@ -443,7 +443,7 @@ class Document:
     def layout_name(self) -> str:
         """Name of the current plan: that of a stored layout with equal decisions, else the current step."""
         for name, decisions in self.store.layouts(self.id).items():
-            if decisions == self._decisions:
+            if {key: decisions[key] for key in decisions if key != AUDITED} == self._decisions:
                 return name
         now = self._tree.current
         return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"

@@ -8,16 +8,19 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
+from editor.files import parse_json
 from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
+from editor.web.panels.audit_panel import audit_view
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
 from editor.web.panels.versions import versions_view
+from editor.web.tasks import Task
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
@@ -106,6 +109,32 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         return await state.long_work.run(
             _sizes_now, state, str(text or example)[:1000], document_id
+        )
+
+    @app.callback(
+        Output("audit-result", "children"),
+        Output("compare-result", "children", allow_duplicate=True),
+        Input("audit-start", "n_clicks"),
+        Input("audit-devices", "n_submit"),
+        State("audit-devices", "value"),
+        State("audit-options", "value", allow_optional=True),
+        State("audit-seconds", "value", allow_optional=True),
+        State("doc", "data"),
+        running=[(Output("audit-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def audit(
+        _clicks: Any,
+        _enter: Any,
+        text: str | None,
+        options: str | None,
+        seconds: Any,
+        document_id: str,
+    ) -> Any:
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        return await state.long_work.run(
+            _audit_now, state, str(text or ""), str(options or ""), seconds or 0, document_id
         )
 
     @app.callback(
@@ -224,6 +253,50 @@ def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
         return problem(str(error), "The sizes were not compared")
 
 
+def _audit_now(
+    state: AppState, text: str, options: str, seconds: Any, document_id: str
+) -> tuple[Any, Any]:
+    """What a configuration runs, and the table of layouts with it."""
+    try:
+        if not text.strip():
+            raise EditorError(
+                "Which devices? Write providers of ONNX Runtime in order, as CUDA,CPU, or HETERO:GPU,CPU for OpenVINO."
+            )
+        document = state.document(document_id)
+        with state.tasks.begin(document_id, f"Auditing {text[:60]}") as task:
+            name, found = state.audit(
+                document, text.strip()[:1000], _session_options(options), _seconds(seconds), task
+            )
+            try:
+                table = _layouts_table(document, task)
+            except Cancelled:
+                table = no_update
+            return audit_view(document, name, found), table
+    except Cancelled:
+        return problem("No session was audited.", "Cancelled"), no_update
+    except EditorError as error:
+        return problem(str(error), "The session was not audited"), no_update
+
+
+def _session_options(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        options = parse_json(text)
+    except ValueError as error:
+        raise EditorError(f"The session options are not JSON: {error}.") from None
+    if not isinstance(options, dict):
+        raise EditorError('Session options are names and values, as {"intra_op_num_threads": 4}.')
+    return options
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise EditorError("Seconds are a number.") from None
+
+
 def _advice_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
@@ -265,19 +338,22 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
         with state.tasks.begin(document_id, "Solving the layouts") as task:
-            step = step_of(document, plan_costs(document)[1])
-            layouts = document.layouts(
-                lambda done, total, name: task.step(done, total, f"Solving “{name}”"),
-                task.should_stop,
-            )
-            task.step(
-                0, 0, "Comparing"
-            )  # where it was cancelled, the last of them is not what it should be
-            return compare_view(document, layouts, step), None
+            return _layouts_table(document, task), None
     except Cancelled:
         return no_update, problem("No layouts were compared.", "Cancelled")
     except EditorError as error:
         return no_update, problem(str(error), "The layouts could not be compared")
+
+
+def _layouts_table(document: Document, task: Task) -> Any:
+    step = step_of(document, plan_costs(document)[1])
+    layouts = document.layouts(
+        lambda done, total, name: task.step(done, total, f"Solving “{name}”"), task.should_stop
+    )
+    task.step(
+        0, 0, "Comparing"
+    )  # where it was cancelled, the last of them is not what it should be
+    return compare_view(document, layouts, step)
 
 
 def _wrong_name(document: Document, name: str) -> str:
