@@ -20,7 +20,6 @@ from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
 from editor.web.panels.versions import versions_view
-from editor.web.tasks import Task
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
@@ -113,12 +112,13 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(
         Output("audit-result", "children"),
-        Output("compare-result", "children", allow_duplicate=True),
+        Output("compare-start", "n_clicks", allow_duplicate=True),
         Input("audit-start", "n_clicks"),
         Input("audit-devices", "n_submit"),
         State("audit-devices", "value"),
         State("audit-options", "value", allow_optional=True),
         State("audit-seconds", "value", allow_optional=True),
+        State("compare-start", "n_clicks"),
         State("doc", "data"),
         running=[(Output("audit-start", "busy"), True, False)],
         prevent_initial_call=True,
@@ -129,13 +129,16 @@ def register(app: Dash, state: AppState) -> None:
         text: str | None,
         options: str | None,
         seconds: Any,
+        compared: int | None,
         document_id: str,
     ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        return await state.long_work.run(
+        found, is_kept = await state.long_work.run(
             _audit_now, state, str(text or ""), str(options or ""), seconds or 0, document_id
         )
+        # Compare is pressed once more: an answer that is still under way would lack the new layout.
+        return found, (compared or 0) + 1 if is_kept else no_update
 
     @app.callback(
         Output("phases-result", "children"),
@@ -255,8 +258,8 @@ def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
 
 def _audit_now(
     state: AppState, text: str, options: str, seconds: Any, document_id: str
-) -> tuple[Any, Any]:
-    """What a configuration runs, and the table of layouts with it."""
+) -> tuple[Any, bool]:
+    """What a configuration runs, and whether there is a layout of it."""
     try:
         if not text.strip():
             raise EditorError(
@@ -267,15 +270,11 @@ def _audit_now(
             name, found = state.audit(
                 document, text.strip()[:1000], _session_options(options), _seconds(seconds), task
             )
-            try:
-                table = _layouts_table(document, task)
-            except Cancelled:
-                table = no_update
-            return audit_view(document, name, found), table
+            return audit_view(document, name, found), True
     except Cancelled:
-        return problem("No session was audited.", "Cancelled"), no_update
+        return problem("No session was audited.", "Cancelled"), False
     except EditorError as error:
-        return problem(str(error), "The session was not audited"), no_update
+        return problem(str(error), "The session was not audited"), False
 
 
 def _session_options(text: str) -> dict[str, Any]:
@@ -338,22 +337,19 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
         with state.tasks.begin(document_id, "Solving the layouts") as task:
-            return _layouts_table(document, task), None
+            step = step_of(document, plan_costs(document)[1])
+            layouts = document.layouts(
+                lambda done, total, name: task.step(done, total, f"Solving “{name}”"),
+                task.should_stop,
+            )
+            task.step(
+                0, 0, "Comparing"
+            )  # where it was cancelled, the last of them is not what it should be
+            return compare_view(document, layouts, step), None
     except Cancelled:
         return no_update, problem("No layouts were compared.", "Cancelled")
     except EditorError as error:
         return no_update, problem(str(error), "The layouts could not be compared")
-
-
-def _layouts_table(document: Document, task: Task) -> Any:
-    step = step_of(document, plan_costs(document)[1])
-    layouts = document.layouts(
-        lambda done, total, name: task.step(done, total, f"Solving “{name}”"), task.should_stop
-    )
-    task.step(
-        0, 0, "Comparing"
-    )  # where it was cancelled, the last of them is not what it should be
-    return compare_view(document, layouts, step)
 
 
 def _wrong_name(document: Document, name: str) -> str:

@@ -36,8 +36,7 @@ def audit_form(graph: Graph) -> list[Any]:
                 *(_session_fields() if graph.is_onnx else ()),
                 controls.Button("Audit", id="audit-start"),
                 html.Span(
-                    "Starts a session with these devices in order and reads where the runtime put each op; the result is "
-                    "kept as a layout.",
+                    "Asks the runtime where it puts each op with these devices in order; the answer is kept as a layout.",
                     className="hint",
                 ),
             ],
