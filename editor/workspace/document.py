@@ -93,8 +93,8 @@ class Document:
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
         self._solver = solver
-        self.accuracy: tuple[str, Accuracy] | None = None
-        """The fingerprint of the placement whose tensors were compared last, and what came of it."""
+        self._accuracy: Accuracy | None = None
+        """The one that was read last."""
         self._original = store.decisions(record.id, 0)
         self._placement = self._solver.solve_stored(self._decisions)
         self.version = record.version
@@ -487,6 +487,29 @@ class Document:
         now = self.placement.fingerprint
         return [run for run in self.runs() if run.figures.get("plan") == now]
 
+    def keep_accuracy(self, result: Accuracy) -> None:
+        """Stores the accuracy of a plan of the document, in place of an earlier one of the same plan."""
+        self.store.keep_accuracy(self.id, result.plan, result.as_dict())
+        self._accuracy = result
+
+    def accuracy(self) -> Accuracy | None:
+        """The last accuracy of exactly the present plan; None where it was not measured."""
+        plan, known = self.placement.fingerprint, self._accuracy
+        if known is not None and known.plan == plan:
+            return known
+        kept = self.store.accuracy(self.id, plan)
+        if kept is None:
+            return None
+        self._accuracy = _accuracy_of(kept)
+        return self._accuracy
+
+    def last_accuracy(self) -> tuple[str, Accuracy] | None:
+        """When the accuracy of the present plan was measured, and what came of it; else those of the plan measured last."""
+        kept = self.store.accuracy(self.id, self.placement.fingerprint) or self.store.accuracy(
+            self.id
+        )
+        return None if kept is None else (kept.when, _accuracy_of(kept))
+
     def layouts(
         self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool
     ) -> list[Layout]:
@@ -573,6 +596,12 @@ class Document:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops):,} ops"
+
+
+def _accuracy_of(kept: Run) -> Accuracy:
+    from editor.execution.measure.accuracy import accuracy_of
+
+    return accuracy_of(kept.figures)
 
 
 def _best_unsplit(result: BenchmarkResult) -> dict[str, Any] | None:
