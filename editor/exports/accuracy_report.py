@@ -9,10 +9,12 @@ from typing import Any
 
 from editor.errors import ExportError
 from editor.execution.measure.accuracy import COLUMNS, Accuracy, TensorError, accuracy_of, row_of
-from editor.files import MAX_TEXT_BYTES, finite
+from editor.files import finite
 from editor.placement.placement import Placement
 from editor.text import pluralize
 
+_MOST_BYTES = 256 << 20
+"""Half a million tensors."""
 _WORST = 10
 """Tensors at the ends of subgraphs that a report names."""
 
@@ -24,7 +26,7 @@ def read_accuracy(path: str, placement: Placement) -> Accuracy:
         ExportError: the file cannot be read, or holds no accuracy of this plan.
     """
     try:
-        if Path(path).stat().st_size > MAX_TEXT_BYTES:
+        if Path(path).stat().st_size > _MOST_BYTES:
             raise ExportError(f"{path} is too large for the JSON of an accuracy")
         found = accuracy_of(json.loads(Path(path).read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
