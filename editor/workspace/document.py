@@ -75,6 +75,12 @@ def _on_latest(
     return applied
 
 
+def _accuracy_of(kept: Run) -> Accuracy:
+    from editor.execution.measure.accuracy import accuracy_of
+
+    return accuracy_of(kept.figures)
+
+
 class Document:
     """A model with its decisions. Thread-safe: changes are applied one after the other."""
 
@@ -596,12 +602,6 @@ class Document:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops):,} ops"
-
-
-def _accuracy_of(kept: Run) -> Accuracy:
-    from editor.execution.measure.accuracy import accuracy_of
-
-    return accuracy_of(kept.figures)
 
 
 def _best_unsplit(result: BenchmarkResult) -> dict[str, Any] | None:
