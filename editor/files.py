@@ -42,15 +42,16 @@ _MAX_SHOWN = 300
 
 def json_text(data: Any) -> str:
     """Indented JSON; infinity and NaN become null."""
-    return json.dumps(_finite(data), indent=1, allow_nan=False) + "\n"
+    return json.dumps(finite(data), indent=1, allow_nan=False) + "\n"
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """Plain values, in which infinity and NaN are None."""
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
+        return {key: finite(value) for key, value in data.items()}
+    return [finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 _COPY_BYTES = 8 << 20

@@ -70,6 +70,7 @@ _DEVICE = Option(
     form="NAME",
 )
 _MEASURED = Option("measured", "what `bench PLAN --json FILE` wrote of this plan")
+_ACCURACY = Option("accuracy", "what `accuracy PLAN --json` wrote of this plan")
 FORMATS: dict[str, Format] = {
     "plan": Format("`plan.json`", "", "Plan, JSON", _REPORT, download="plan.json"),
     "html": Format(
@@ -84,6 +85,7 @@ FORMATS: dict[str, Format] = {
                 form="tools or PLAN,PLAN",
             ),
             _MEASURED,
+            _ACCURACY,
         ),
     ),
     "md": Format(
@@ -91,17 +93,21 @@ FORMATS: dict[str, Format] = {
         "editor.exports.report:write_markdown",
         "Report, Markdown",
         _REPORT,
-        options=(_MEASURED,),
+        options=(_MEASURED, _ACCURACY),
     ),
     "csv": Format(
-        "a table of ops for spreadsheets", "editor.exports.report:write_csv", "Ops, CSV", _REPORT
+        "a table of ops for spreadsheets",
+        "editor.exports.report:write_csv",
+        "Ops, CSV",
+        _REPORT,
+        options=(_ACCURACY,),
     ),
     "json": Format(
         "a report for programs",
         "editor.exports.report:write_json",
         "Report, JSON",
         _REPORT,
-        options=(_MEASURED,),
+        options=(_MEASURED, _ACCURACY),
     ),
     "dot": Format(
         "Graphviz; `--render svg,png,pdf` draws it too",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -226,16 +226,19 @@ _AT_PEAK = 10
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
 
 
-def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict[str, Any]:
+def report_of(
+    placement: Placement, stamp: str = "", measured: str = "", accuracy: str = ""
+) -> dict[str, Any]:
     """The report as JSON data. Sizes in bytes, -1 where unknown.
 
     Args:
         placement: the plan.
         stamp: origin of the report.
         measured: a file that `bench --json` wrote of this plan; "" for none.
+        accuracy: one that `accuracy --json` wrote.
 
     Raises:
-        ExportError: the file holds no benchmark of this plan.
+        ExportError: a file holds no benchmark or accuracy of this plan.
     """
     graph, division = placement.graph, placement.division
     costs, basis = costs_of_plan(placement)
@@ -267,6 +270,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
             "energy": energy.to_dict() if energy is not None else None,
         },
         "measurement": read_measurement(measured, placement) if measured else None,
+        "accuracy": _accuracy(accuracy, placement),
         "fallbacks": [
             asdict(f)
             | {
@@ -328,11 +332,27 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
     return report | {"first_page": first_page(placement, report)}
 
 
-def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+def _accuracy(path: str, placement: Placement) -> dict[str, Any] | None:
+    if not path:
+        return None
+    from editor.exports.accuracy_report import accuracy_report, read_accuracy  # loads runtimes
+
+    return accuracy_report(read_accuracy(path, placement), placement)
+
+
+def write_csv(
+    placement: Placement, out_dir: Path, stamp: str = "", accuracy: str = ""
+) -> list[Path]:
     """Writes ``<model>_ops.csv``: one line per op, with the columns ``op,device`` first so that ``import`` can read it.
 
-    ``seconds`` are those of the op on its device, ``kind`` says whether they are an estimate or a prediction.
+    ``seconds`` are those of the op on its device, ``kind`` says whether they are an estimate or a prediction. With the file of
+    an ``accuracy`` the noisiest tensor of each op follows; the columns are empty for ops that were not compared.
     """
+    added: Mapping[str, Sequence[object]] = {}
+    if accuracy:
+        from editor.exports.accuracy_report import ERRORS, noisiest, read_accuracy
+
+        added = noisiest(read_accuracy(accuracy, placement), placement)
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
     source = source_of_figures(graph, placement.devices, placement.settings)
@@ -351,6 +371,8 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
         "kind",
         "because",
     ]
+    if accuracy:
+        columns += ERRORS
     rows: list[tuple[object, ...]] = []
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
@@ -368,6 +390,7 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
                     f"{costs.op[op, device]:.4g}",
                     kinds[device],
                     why.because,
+                    *added.get(graph.op_keys[op], ()),
                 )
             )
     comment = f"# {stamp}\n" if stamp else ""
@@ -379,18 +402,18 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
 
 
 def write_json(
-    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = "", accuracy: str = ""
 ) -> list[Path]:
-    """Writes ``<model>_report.json``; ``measured``: JSON of a benchmark of this plan."""
-    text = json_text(report_of(placement, stamp, measured))
+    """Writes ``<model>_report.json``; ``measured`` and ``accuracy`` are as for ``report_of``."""
+    text = json_text(report_of(placement, stamp, measured, accuracy))
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.json", text)]
 
 
 def write_markdown(
-    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = "", accuracy: str = ""
 ) -> list[Path]:
-    """Writes ``<model>_report.md``; ``measured``: JSON of a benchmark of this plan."""
-    report = report_of(placement, stamp, measured)
+    """Writes ``<model>_report.md``; ``measured`` and ``accuracy`` are as for ``report_of``."""
+    report = report_of(placement, stamp, measured, accuracy)
     lines = [*_first_page_lines(report), *_appendix_lines(report)]
     lines += ["", stamp] if stamp else []
     return [
@@ -454,6 +477,8 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
         ]
+    if report["accuracy"]:
+        lines += _accuracy_lines(report["accuracy"])
     if page["reasons"]:
         lines += [
             "",
@@ -468,6 +493,33 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             f"{_cell(', '.join(f['devices']))} |"
         )
     return lines
+
+
+def _accuracy_words(accuracy: Mapping[str, Any] | None) -> list[str]:
+    if accuracy is None:
+        return []
+    from editor.exports.accuracy_report import in_words
+
+    return in_words(accuracy)
+
+
+def _accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
+    """The verdict, and the tensors at the ends of subgraphs that are furthest from their references."""
+    words = _accuracy_words(accuracy)
+    lines = ["", "## Accuracy", "", *(f"- {_cell(line)}" for line in words)]
+    if accuracy["worst"]:
+        lines += ["", "Worst at the ends of subgraphs:", "", *_error_table(accuracy["worst"])]
+    return lines
+
+
+def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    from editor.exports.accuracy_report import HEAD, cells_of
+
+    return [
+        f"| {' | '.join(HEAD)} |",
+        f"|{' --- |' * len(HEAD)}",
+        *(f"| {' | '.join(map(_cell, cells_of(row)))} |" for row in rows),
+    ]
 
 
 def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
@@ -513,6 +565,13 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 f"{human_bytes(t['bytes'])}{counted_as} |"
             )
         lines += _CLOSED
+    if report["accuracy"]:
+        tensors = report["accuracy"]["tensors"]
+        lines += [
+            *_opened(f"Accuracy by tensor ({len(tensors)})"),
+            *_error_table(tensors),
+            *_CLOSED,
+        ]
     if report["wires"]:
         lines += [
             "",
@@ -533,15 +592,13 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def write_html(
-    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = "", accuracy: str = ""
 ) -> list[Path]:
     """Writes ``<model>.html``: graph, colours, reasons and tables in one file that needs no server.
 
-    ``measured``: JSON of a benchmark of this plan.
+    ``measured`` and ``accuracy`` are as for ``report_of``.
     """
-    return write_comparison(
-        {"this plan": placement}, out_dir, stamp, {"this plan": measured} if measured else {}
-    )
+    return write_comparison({"this plan": placement}, out_dir, stamp, measured, accuracy)
 
 
 MAX_COMPARED = 4
@@ -551,11 +608,12 @@ def write_comparison(
     layouts: Mapping[str, Placement],
     out_dir: Path,
     stamp: str = "",
-    measured: Mapping[str, str] | None = None,
+    measured: str = "",
+    accuracy: str = "",
 ) -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
 
-    ``measured``: JSON files of benchmarks, by name of the layout.
+    ``measured`` and ``accuracy`` are of the first, as for ``report_of``.
 
     Raises:
         ExportError: there are more than four layouts, or they are of different models.
@@ -573,15 +631,15 @@ def write_comparison(
     return [
         write_atomic(
             out_dir / f"{safe_stem(first.graph.name)}.html",
-            standalone(layouts, stamp, measured or {}),
+            standalone(layouts, stamp, measured, accuracy),
         )
     ]
 
 
 def standalone(
-    layouts: Mapping[str, Placement], stamp: str = "", measured: Mapping[str, str] | None = None
+    layouts: Mapping[str, Placement], stamp: str = "", measured: str = "", accuracy: str = ""
 ) -> str:
-    """The HTML page as text; ``layouts`` are by name and all of one model, ``measured`` are files of their benchmarks."""
+    """The HTML page as text; ``layouts`` are by name and all of one model, the files are of the first one."""
     first = next(iter(layouts.values()))
     graph = first.graph
     ops = [
@@ -623,7 +681,7 @@ def standalone(
                 devices,
                 reasons,
                 source,
-                report_of(p, stamp, (measured or {}).get(name, "")),
+                report_of(p, stamp, *((measured, accuracy) if p is first else ())),
             )
             for name, p in layouts.items()
         ],
@@ -660,6 +718,7 @@ def _layout(
         "predicted": predicted,
         "boxes": boxes(placement),
         "measured": in_words(report["measurement"]) if report["measurement"] else [],
+        "accuracy": _accuracy_words(report["accuracy"]),
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
         "reason": [

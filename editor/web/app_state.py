@@ -48,6 +48,7 @@ from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.workspace import plan_file
+from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private
 from editor.workspace.history import Store
@@ -349,12 +350,32 @@ class AppState:
         folder = make_private(self._advised(document.id))
         recipe = Plan(document.placement).recipe()
         job = self.jobs.submit(advise_job, recipe, str(folder), on_event=follow)
-        while True:
-            try:
-                return cast("list[Advice]", job.result(_STOP_SECONDS))
-            except TimeoutError:
-                if task.should_stop():
-                    job.cancel(Cancelled())
+        return cast("list[Advice]", _result_unless_ended(job, task))
+
+    def audit(
+        self, document: Document, text: str, options: Mapping[str, Any], seconds: float, task: Task
+    ) -> tuple[str, AuditReport]:
+        """Audits a configuration with the model of a document, in a job; keeps the placement as a layout of the document.
+
+        Args:
+            document: whose model it is.
+            text: the configuration, ``CUDA,CPU`` or ``HETERO:GPU,CPU``.
+            options: session options of ONNX Runtime.
+            seconds: to run the session for; 0: times are estimates.
+            task: of the page that waits.
+
+        Returns:
+            the name of the layout, and what the configuration really runs.
+
+        Raises:
+            Cancelled: a person ended it.
+            EditorError: the configuration is at fault, or the runtime refuses it.
+        """
+        graph = document.graph
+        model = str(graph.path), graph.sha256, dict(graph.define)
+        job = self.jobs.submit(audit_job, *model, text, dict(options), seconds)
+        found = cast("AuditReport", _result_unless_ended(job, task))
+        return keep_audit(document, text, bool(options), found), found
 
     def advised_model(self, document_id: str, idea: str) -> Path:
         """The model that advice made of a document's.
@@ -608,6 +629,16 @@ class AppState:
             ]:
                 del self.benchmarks[closed]  # its plan keeps the model in memory
             return document
+
+
+def _result_unless_ended(job: Job, task: Task) -> Any:
+    """The result of a job that a page waits for; a person may end its task."""
+    while True:
+        try:
+            return job.result(_STOP_SECONDS)
+        except TimeoutError:
+            if task.should_stop():
+                job.cancel(Cancelled())
 
 
 def _check_utf8(path: str) -> None:

@@ -119,7 +119,12 @@ def _end_text(
     if benchmark.kind == "tune":
         return result.proposal, 1.0
     if benchmark.kind == "accuracy":
-        document.accuracy = benchmark.plan.placement.fingerprint, result
+        try:
+            if not benchmark.kept:
+                document.keep_accuracy(result)
+                benchmark.kept = True
+        except WorkspaceError as error:
+            benchmark.problem = f"This result is not kept with the plan. {error}"
         return f"Compared {pluralize(len(result.tensors), 'tensor')}.", 1.0
     if benchmark.kind == "tokens":
         _keep(document, benchmark, tokens_to_keep(result))

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from editor.errors import WorkspaceError
 from editor.workspace.folders import file_of, folder_of, make_private
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The newest step in ``migrations/versions``."""
 
 metadata = sa.MetaData()
@@ -73,6 +73,16 @@ runs = sa.Table(
     sa.Column("when", sa.String, nullable=False),
     sa.Column("figures", sa.JSON, nullable=False),
 )
+
+accuracies = sa.Table(
+    "accuracies",
+    metadata,
+    sa.Column("document", sa.String(32), primary_key=True),
+    sa.Column("plan", sa.String(64), primary_key=True),
+    sa.Column("when", sa.String, nullable=False),
+    sa.Column("figures", sa.LargeBinary, nullable=False),
+)
+"""The last accuracy of each plan, by the plan's fingerprint."""
 
 steps_applied = sa.Table(
     "alembic_version", metadata, sa.Column("version_num", sa.String(32), primary_key=True)

@@ -24,7 +24,7 @@ from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.importing import ImportReport
-from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
+from editor.workspace.layouts import AUDITED, Layout, LayoutList, Progress, tidy_name
 from editor.workspace.plan import Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
 
@@ -73,6 +73,12 @@ def _on_latest(
     return applied
 
 
+def _accuracy_of(kept: Run) -> Accuracy:
+    from editor.execution.measure.accuracy import accuracy_of
+
+    return accuracy_of(kept.figures)
+
+
 class Document:
     """A model with its decisions. Thread-safe: changes are applied one after the other."""
 
@@ -91,8 +97,8 @@ class Document:
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
         self._solver = solver
-        self.accuracy: tuple[str, Accuracy] | None = None
-        """The fingerprint of the placement whose tensors were compared last, and what came of it."""
+        self._accuracy: Accuracy | None = None
+        """The one that was read last."""
         self._original = store.decisions(record.id, 0)
         self._placement = self._solver.solve_stored(self._decisions)
         self.version = record.version
@@ -441,7 +447,7 @@ class Document:
     def layout_name(self) -> str:
         """Name of the current plan: that of a stored layout with equal decisions, else the current step."""
         for name, decisions in self.store.layouts(self.id).items():
-            if decisions == self._decisions:
+            if {key: decisions[key] for key in decisions if key != AUDITED} == self._decisions:
                 return name
         now = self._tree.current
         return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
@@ -459,6 +465,29 @@ class Document:
         """Benchmarks of exactly the present plan, newest first."""
         now = self.placement.fingerprint
         return [run for run in self.runs() if run.figures.get("plan") == now]
+
+    def keep_accuracy(self, result: Accuracy) -> None:
+        """Stores the accuracy of a plan of the document, in place of an earlier one of the same plan."""
+        self.store.keep_accuracy(self.id, result.plan, result.as_dict())
+        self._accuracy = result
+
+    def accuracy(self) -> Accuracy | None:
+        """The last accuracy of exactly the present plan; None where it was not measured."""
+        plan, known = self.placement.fingerprint, self._accuracy
+        if known is not None and known.plan == plan:
+            return known
+        kept = self.store.accuracy(self.id, plan)
+        if kept is None:
+            return None
+        self._accuracy = _accuracy_of(kept)
+        return self._accuracy
+
+    def last_accuracy(self) -> tuple[str, Accuracy] | None:
+        """When the accuracy of the present plan was measured, and what came of it; else those of the plan measured last."""
+        kept = self.store.accuracy(self.id, self.placement.fingerprint) or self.store.accuracy(
+            self.id
+        )
+        return None if kept is None else (kept.when, _accuracy_of(kept))
 
     def layouts(
         self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool

@@ -13,7 +13,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from editor.errors import EditorError, WorkspaceError
-from editor.workspace.database import Database, changes, documents, layouts, revisions, runs
+from editor.workspace.database import (
+    Database,
+    accuracies,
+    changes,
+    documents,
+    layouts,
+    revisions,
+    runs,
+)
 from editor.workspace.folders import Author, current_author
 
 
@@ -122,11 +130,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Run:
-    """One stored benchmark."""
+    """One stored benchmark or accuracy."""
 
     when: str
     figures: dict[str, Any]
-    """Seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
+    """Of a benchmark, seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
 
 
 class StaleDocumentError(EditorError):
@@ -196,7 +204,7 @@ class Store:
     def remove(self, document: str) -> None:
         """Removes a document with its history, layouts and benchmarks."""
         with self._database.write() as db:
-            for table in (changes, revisions, layouts, runs):
+            for table in (changes, revisions, layouts, runs, accuracies):
                 db.execute(table.delete().where(table.c.document == document))
             db.execute(documents.delete().where(documents.c.id == document))
 
@@ -385,6 +393,28 @@ class Store:
                 .limit(limit)
             ).all()
         return [Run(row.when, row.figures) for row in rows]
+
+    def keep_accuracy(self, document: str, plan: str, figures: Mapping[str, Any]) -> None:
+        """Stores the accuracy of a plan, by its fingerprint, in place of an earlier one."""
+        same = (accuracies.c.document == document) & (accuracies.c.plan == plan)
+        with self._database.write() as db:
+            db.execute(accuracies.delete().where(same))
+            db.execute(
+                accuracies.insert().values(
+                    document=document, plan=plan, when=_now(), figures=_pack(figures)
+                )
+            )
+
+    def accuracy(self, document: str, plan: str = "") -> Run | None:
+        """The accuracy of a plan; default: the newest of any plan of the document."""
+        found = sa.select(accuracies.c.when, accuracies.c.figures).where(
+            accuracies.c.document == document
+        )
+        if plan:
+            found = found.where(accuracies.c.plan == plan)
+        with self._database.read() as db:
+            row = db.execute(found.order_by(accuracies.c.when.desc()).limit(1)).first()
+        return Run(row.when, _unpack(row.figures, "an accuracy")) if row else None
 
 
 def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:

@@ -36,6 +36,8 @@ BY_OPENVINO = "by OpenVINO itself"
 """What ``query_model`` of HETERO says, where the plan has devices of OpenVINO; it is asked when the layout is."""
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""
+AUDITED = "audited"
+"""The key of the decisions of a layout that an audit made, with what was recorded beyond the placement."""
 LEAST_ENERGY: dict[str, Settings] = {"least energy": Settings("optimal", {"objective": "energy"})}
 """The same, where the watts of all devices are stated."""
 
@@ -53,6 +55,8 @@ class Layout:
     """It was kept with another device table than that of the plan, and is solved for that one."""
     ready_made: bool = False
     """Whether it is a rule of another tool, a policy, or a single device, and not a layout that was kept."""
+    audited: Mapping[str, Any] | None = None
+    """What an audit recorded: the device that was ``wanted``, ops ``removed``, and ``astray`` by reason."""
 
 
 class LayoutList:
@@ -110,7 +114,7 @@ class LayoutList:
             placement = self._solve(decisions if other else {**decisions, "devices": self._entries})
         except EditorError as error:
             return Layout(name, settings, None, str(error).splitlines()[0], other)
-        return Layout(name, settings, placement, "", other)
+        return Layout(name, settings, placement, "", other, audited=decisions.get(AUDITED))
 
 
 def ready_made(now: Placement, names: Sequence[str] | None = None) -> list[Layout]:

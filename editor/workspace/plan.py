@@ -477,8 +477,8 @@ class Plan:
             from editor.exports.report import write_comparison
 
             layouts = {"this plan": self.placement, **self._others(given["compare"])}
-            measured = {"this plan": given["measured"]} if "measured" in given else {}
-            return write_comparison(layouts, folder, self.stamp, measured)
+            of_this = {name: given[name] for name in ("measured", "accuracy") if name in given}
+            return write_comparison(layouts, folder, self.stamp, **of_this)
         if form == "genai" and self.prompt is not None:
             from editor.exports.genai import write_genai
 

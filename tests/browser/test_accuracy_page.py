@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pages import ready, until
+from conftest import EXAMPLES
+from pages import Serve, ready, until
 from playwright.sync_api import Page, expect
 
 _LOOKS = """() => {
@@ -33,3 +34,30 @@ def test_errors_are_measured_and_colour_the_graph_until_the_plan_changes(fresh: 
     page.evaluate("() => hetero.paint([hetero.page.view.ops[0]], 1)")
     until(page, "hetero.page.view.error.length === 0")
     expect(page.locator("#legend")).to_contain_text("Press Accuracy, in the tab Benchmark")
+
+
+def test_the_accuracy_of_a_plan_is_there_after_a_restart_and_marked_once_the_plan_changed(
+    page: Page, serve: Serve
+) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    server = serve(model, "--devices", "HETERO:OpenVINO.CPU,CPU")
+    page.goto(server.url)
+    ready(page)
+    page.click("role=tab[name='Benchmark']")
+    page.click("#bench-accuracy")
+    expect(page.locator("#bench-result")).to_contain_text("100 tensors compared", timeout=90_000)
+    server.stop()
+    server.start()
+    page.goto(server.url)
+    ready(page)
+    page.click("role=tab[name='Benchmark']")
+    kept = page.locator("#bench-runs")
+    summary = kept.get_by_text("100 tensors, all within tolerance")
+    expect(summary).to_be_visible()
+    summary.click()
+    expect(kept.get_by_text("100 tensors compared with the unsplit model")).to_be_visible()
+    expect(page.locator("#accuracy-outdated")).to_have_count(0)
+    page.evaluate("() => hetero.paint([hetero.page.view.ops[0]], 1)")
+    expect(page.locator("#accuracy-outdated")).to_be_visible()
+    page.keyboard.press("Control+z")
+    expect(page.locator("#accuracy-outdated")).to_have_count(0)

@@ -96,6 +96,8 @@ class Accuracy:
     """Those of the model that were compared."""
     notes: tuple[str, ...]
     """What was left out or assumed."""
+    plan: str = ""
+    """The fingerprint of the placement."""
 
     @property
     def first(self) -> TensorError | None:
@@ -119,6 +121,7 @@ class Accuracy:
         return {
             "format": "hetero-editor/accuracy",
             "version": 1,
+            "plan": self.plan,
             "reference": self.reference,
             "every_tensor": self.every_tensor,
             "within_tolerance": self.within_tolerance,
@@ -141,6 +144,42 @@ def row_of(one: TensorError) -> tuple[object, ...]:
         *(one.key, one.name, one.type, one.tensor, one.subgraph, one.device, one.reference),
         *(one.relative, one.noise, one.snr, one.cosine, one.tolerance, one.ok, one.origin),
         one.inherited,
+    )
+
+
+def accuracy_of(data: Mapping[str, Any]) -> Accuracy:
+    """What ``Accuracy.as_dict`` wrote, also as JSON, where null stands for a number that is not finite.
+
+    Raises:
+        KeyError, TypeError: it is something else.
+    """
+    return Accuracy(
+        data["reference"],
+        data["every_tensor"],
+        tuple(map(_error_of, data["tensors"])),
+        tuple(data["outputs"]),
+        tuple(data["notes"]),
+        data["plan"],
+    )
+
+
+def _error_of(row: Mapping[str, Any]) -> TensorError:
+    infinite = float("inf")
+    return TensorError(
+        tensor=row["tensor"],
+        key=row["op"],
+        name=row["name"],
+        type=row["type"],
+        subgraph=row["subgraph"],
+        device=row["device"],
+        reference=row["reference"],
+        relative=infinite if row["relative"] is None else row["relative"],
+        noise=infinite if row["noise"] is None else row["noise"],
+        cosine=float("nan") if row["cosine"] is None else row["cosine"],
+        tolerance=row["tolerance"],
+        ok=row["ok"],
+        origin=row["origin"],
+        inherited=infinite if row["inherited_noise"] is None else row["inherited_noise"],
     )
 
 
@@ -420,6 +459,7 @@ def measure_accuracy(
         tuple(_results(placement, found)),
         tuple(name for name in dict.fromkeys(outputs) if name in found),
         tuple(notes),
+        placement.fingerprint,
     )
 
 

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
-from editor.web.panels.accuracy import accuracy_view
+from editor.web.panels.accuracy import accuracy_view, kept_accuracy
 from editor.web.panels.benchmark_panel import (
     chart,
     failed,
@@ -75,8 +75,13 @@ def register(app: Dash, state: AppState) -> None:
     async def compare(_run: Any, _plan: Any, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
         document = await asyncio.to_thread(state.document, document_id)
-        runs = await state.long_work.run(runs_view, document)
-        return stale(benchmark, document), not _can_calibrate(benchmark), runs
+        kept = await state.long_work.run(_kept, document)
+        return stale(benchmark, document), not _can_calibrate(benchmark), kept
+
+
+def _kept(document: Document) -> list[Any]:
+    """Benchmarks and the accuracy that the workspace has."""
+    return [*runs_view(document), *kept_accuracy(document)]
 
 
 def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:

@@ -8,11 +8,13 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
+from editor.files import parse_json
 from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
+from editor.web.panels.audit_panel import audit_view
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
@@ -107,6 +109,36 @@ def register(app: Dash, state: AppState) -> None:
         return await state.long_work.run(
             _sizes_now, state, str(text or example)[:1000], document_id
         )
+
+    @app.callback(
+        Output("audit-result", "children"),
+        Output("compare-start", "n_clicks", allow_duplicate=True),
+        Input("audit-start", "n_clicks"),
+        Input("audit-devices", "n_submit"),
+        State("audit-devices", "value"),
+        State("audit-options", "value", allow_optional=True),
+        State("audit-seconds", "value", allow_optional=True),
+        State("compare-start", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("audit-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def audit(
+        _clicks: Any,
+        _enter: Any,
+        text: str | None,
+        options: str | None,
+        seconds: Any,
+        compared: int | None,
+        document_id: str,
+    ) -> Any:
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        found, is_kept = await state.long_work.run(
+            _audit_now, state, str(text or ""), str(options or ""), seconds or 0, document_id
+        )
+        # Compare is pressed once more: an answer that is still under way would lack the new layout.
+        return found, (compared or 0) + 1 if is_kept else no_update
 
     @app.callback(
         Output("phases-result", "children"),
@@ -222,6 +254,46 @@ def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
         return problem("No sizes were compared.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "The sizes were not compared")
+
+
+def _audit_now(
+    state: AppState, text: str, options: str, seconds: Any, document_id: str
+) -> tuple[Any, bool]:
+    """What a configuration runs, and whether there is a layout of it."""
+    try:
+        if not text.strip():
+            raise EditorError(
+                "Which devices? Write providers of ONNX Runtime in order, as CUDA,CPU, or HETERO:GPU,CPU for OpenVINO."
+            )
+        document = state.document(document_id)
+        with state.tasks.begin(document_id, f"Auditing {text[:60]}") as task:
+            name, found = state.audit(
+                document, text.strip()[:1000], _session_options(options), _seconds(seconds), task
+            )
+            return audit_view(document, name, found), True
+    except Cancelled:
+        return problem("No session was audited.", "Cancelled"), False
+    except EditorError as error:
+        return problem(str(error), "The session was not audited"), False
+
+
+def _session_options(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        options = parse_json(text)
+    except ValueError as error:
+        raise EditorError(f"The session options are not JSON: {error}.") from None
+    if not isinstance(options, dict):
+        raise EditorError('Session options are names and values, as {"intra_op_num_threads": 4}.')
+    return options
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise EditorError("Seconds are a number.") from None
 
 
 def _advice_now(state: AppState, document_id: str) -> Any:

@@ -14,7 +14,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
-from editor.exports.formats import WITH_WEIGHTS, ExportForm
+from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
 from editor.exports.glow import partition_log
 from editor.exports.model_copy import copied_bytes
 from editor.exports.registry import export_notes
@@ -68,20 +68,20 @@ _WEIGHTS_BYTES = 1 << 20
 """Larger files are weights, which take seconds to compress and hardly shrink."""
 
 
-_REPORTS = ("html", "md", "json")
-"""Formats that say what a benchmark of the plan measured."""
-
-
 def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
     if form in WITH_WEIGHTS:
         _check_size(copied_bytes(document.graph), form)
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
         folder, options = Path(name), {}
+        taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
         runs = [r.figures["report"] for r in document.runs_of_plan() if "report" in r.figures]
-        if runs and form in _REPORTS:
+        if runs and "measured" in taken:
             file = write_atomic(Path(beside) / "benchmark.json", json_text(runs[0]))
             options["measured"] = str(file)
+        if "accuracy" in taken and (accuracy := document.accuracy()) is not None:
+            file = write_atomic(Path(beside) / "accuracy.json", json_text(accuracy.as_dict()))
+            options["accuracy"] = str(file)
         paths = (
             document.plan.write_kit(folder, device)
             if form == "kit"

@@ -9,8 +9,41 @@ from dash import html
 from editor.execution.measure.accuracy import Accuracy
 from editor.text import pluralize
 from editor.web.panels.parts import plain_table
+from editor.workspace.document import Document
 
 _MOST_GROWN = 10
+
+
+def kept_accuracy(document: Document) -> list[Any]:
+    """The last accuracy of the present plan, or else that of another one, which is out of date."""
+    last = document.last_accuracy()
+    if last is None:
+        return []
+    when, result = last
+    outdated = result.plan != document.placement.fingerprint
+    words = "all within tolerance" if result.first is None else f"{_outside(result)} outside"
+    return [
+        html.H3("Accuracy so far"),
+        html.P(
+            "Plan changed; this accuracy is out of date.",
+            className="hint wide warn",
+            id="accuracy-outdated",
+        )
+        if outdated
+        else None,
+        html.Details(
+            [
+                html.Summary(
+                    f"{when[:19].replace('T', ' ')} UTC: {pluralize(len(result.tensors), 'tensor')}, {words}"
+                ),
+                *accuracy_view(result),
+            ]
+        ),
+    ]
+
+
+def _outside(result: Accuracy) -> str:
+    return f"{sum(not one.ok for one in result.tensors):,}"
 
 
 def accuracy_view(result: Accuracy) -> list[Any]:
@@ -41,7 +74,7 @@ def accuracy_view(result: Accuracy) -> list[Any]:
     verdict = (
         "all are within their tolerances"
         if result.first is None
-        else f"{sum(not one.ok for one in result.tensors):,} are outside their tolerances"
+        else f"{_outside(result)} are outside their tolerances"
     )
     head = ("Op", "Type", "Device", "Signal to noise", "Relative error", "Cosine", "Noise", "")
     return [

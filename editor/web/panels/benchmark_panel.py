@@ -20,6 +20,7 @@ from editor.placement.device_profile import DeviceProfile
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.panels.accuracy import kept_accuracy
 from editor.web.panels.charts import Bar, versus_figure
 from editor.web.panels.parts import kind_badge, plain_table, problem
 from editor.web.panels.tables import (
@@ -144,7 +145,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
             html.Div(id="bench-versus"),
             html.Div(idle(), id="bench-result"),
             html.Div(id="bench-chart-box"),
-            html.Div(runs_view(document), id="bench-runs"),
+            html.Div([*runs_view(document), *kept_accuracy(document)], id="bench-runs"),
             html.Div(id="profiles"),
         ],
         className="bench",

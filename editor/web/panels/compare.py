@@ -19,6 +19,7 @@ from editor.placement.subgraphs.division import moved_in_words
 from editor.text import human_bytes, human_joules, human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
+from editor.web.panels.audit_panel import audit_form
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
@@ -69,6 +70,7 @@ def compare_panel(graph: Graph) -> html.Div:
             ),
             *_sizes_form(graph.define),
             *phases_form(graph),
+            *audit_form(graph),
             *versions_form(),
         ],
         className="bench",
@@ -276,6 +278,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 _other_devices(layout),
                 again,
                 _over_memory(layout),
+                _audited(layout),
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
         )
@@ -406,6 +409,31 @@ def _reasons(now: Placement, there: Placement) -> list[Any]:
     if (more := len(found) - _MOST_REASONS) > 0:
         lines.append(f"… and {pluralize(more, 'more reason')}")
     return [html.Div(line, className="hint") for line in lines]
+
+
+def _audited(layout: Layout) -> Any:
+    """How many ops an audit found elsewhere, with the reasons folded, and how many the runtime removed."""
+    if layout.audited is None:
+        return None
+    wanted, removed = layout.audited["wanted"], layout.audited["removed"]
+    count = sum(group["ops"] for group in layout.audited["astray"])
+    lines = [
+        f"{pluralize(group['ops'], 'op')} on {group['actual']} ({group['types']}): {group['reason']}"
+        for group in layout.audited["astray"]
+    ]
+    if removed:
+        lines.append(
+            f"{pluralize(removed, 'op')} removed by the runtime or fused: here with the ops that read them"
+        )
+    words = (
+        f"{pluralize(count, 'op')} not on {wanted}" if count else f"no op elsewhere than {wanted}"
+    )
+    return html.Details(
+        [
+            html.Summary(words + (f", {removed:,} removed or fused" if removed else "")),
+            *(html.Div(line, className="hint") for line in lines),
+        ]
+    )
 
 
 def _other_devices(layout: Layout) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
@@ -107,7 +108,7 @@ def with_link(reason: str, source: str) -> list[Any]:
     ]
 
 
-def plain_table(titles: tuple[str, ...], rows: list[html.Tr]) -> html.Table:
+def plain_table(titles: Sequence[Any], rows: list[html.Tr]) -> html.Table:
     """A table that is only read."""
     heads = [html.Th(title, scope="col") for title in titles]
     return html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="plain")
