@@ -61,6 +61,8 @@ class Format:
     """Whether the model is copied with the files of its weights, whole."""
     models: tuple[str, ...] = ("onnx", "openvino")
     """Formats of models that it can write (``Graph.format``)."""
+    unfit: str = ""
+    """``module:function``, which takes the graph: why it cannot be written, "" where it can; "" for any graph."""
 
 
 _REPORT, _ONNX = "Plan and report", ("onnx",)
@@ -203,6 +205,7 @@ FORMATS: dict[str, Format] = {
         "onnxruntime-genai: decoder pipeline",
         notes="editor.exports.genai:notes",
         models=_ONNX,
+        unfit="editor.exports.genai:unfit",
     ),
     "npuw": Format(
         "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",

@@ -14,6 +14,7 @@ from editor.errors import ExecutionError, ExportError
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import write_submodel
 from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
+from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
@@ -33,6 +34,18 @@ _NAMES = {
 """Names of providers in ``provider_options``."""
 
 
+def unfit(graph: Graph) -> str:
+    """Why onnxruntime-genai cannot run a model; "" where it can."""
+    if not (graph.path.parent / CONFIG).is_file():
+        return (
+            f"{graph.path}: there is no {CONFIG} beside the model, which onnxruntime-genai needs (its model builder writes "
+            "it)"
+        )
+    if not states_of(graph):
+        return f"{graph.path}: no output is known to be an input of the next step"
+    return ""
+
+
 def write_genai(
     placement: Placement, out_dir: Path, stamp: str = "", prompt: Placement | None = None
 ) -> list[Path]:
@@ -50,10 +63,6 @@ def write_genai(
     """
     graph = placement.graph
     source = graph.path.parent / CONFIG
-    if not source.is_file():
-        raise ExportError(
-            f"{graph.path}: there is no {CONFIG} beside the model, which onnxruntime-genai needs (its model builder writes it)"
-        )
     if out_dir.exists() and out_dir.samefile(graph.path.parent):
         raise ExportError(f"{out_dir}: that is the folder of the model itself; choose another")
     try:
@@ -63,8 +72,6 @@ def write_genai(
         raise ExportError(
             f"{source}: not a configuration of onnxruntime-genai ({error})"
         ) from error
-    if not states_of(graph):
-        raise ExportError(f"{graph.path}: no output is known to be an input of the next step")
     stages, written = _stages(placement, out_dir, stamp, "part")
     if prompt is not None:
         of_prompt, more = _stages(prompt, out_dir, stamp, "prompt")

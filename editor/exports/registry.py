@@ -8,6 +8,7 @@ from pkgutil import resolve_name
 
 from editor.errors import ExportError
 from editor.exports.formats import FORMATS, check
+from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 
 
@@ -15,6 +16,16 @@ def export_notes(placement: Placement, form: str) -> list[str]:
     """What the files do not keep of the plan; nothing where the format is not for a runtime."""
     found = FORMATS.get(form)
     return list(resolve_name(found.notes)(placement.used_devices)) if found and found.notes else []
+
+
+def problem_of(graph: Graph, form: str) -> str:
+    """Why a model cannot be written in a format; "" where it can."""
+    found, name = FORMATS[form], graph.path.name
+    if graph.format in found.models:
+        return str(resolve_name(found.unfit)(graph)) if found.unfit else ""
+    if graph.is_onnx:
+        return f"{form} names layers of OpenVINO IR, and {name} is ONNX; make IR of it (`ovc {name}`) and open that"
+    return f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino, or in parts with --to split-ir"
 
 
 def export(
@@ -33,13 +44,8 @@ def export(
         ExportError: the format or an option of it is unknown, it is not for such models, or the folder cannot be written.
     """
     found = check(form, options)
-    if placement.graph.format not in found.models:
-        name = placement.graph.path.name
-        raise ExportError(
-            f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino, or in parts with --to split-ir"
-            if not placement.graph.is_onnx
-            else f"{form} names layers of OpenVINO IR, and {name} is ONNX; make IR of it (`ovc {name}`) and open that"
-        )
+    if problem := problem_of(placement.graph, form):
+        raise ExportError(problem)
     writer = resolve_name(found.writer)
     for note in export_notes(placement, form):
         warnings.warn(note, stacklevel=2)

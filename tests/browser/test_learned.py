@@ -37,4 +37,4 @@ def test_a_benchmark_that_fails_teaches_the_page_another_plan(
     expect(page.locator("#bench-problem")).to_contain_text("solved again")
     wait_for_figure(page, "subgraphs", 2)
     page.click("#bench-start")
-    expect(page.locator("#bench-cards")).to_contain_text("This plan", timeout=60_000)
+    expect(page.locator("#bench-cards")).to_contain_text("The plan", timeout=60_000)

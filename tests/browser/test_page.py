@@ -171,7 +171,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     cards = page.locator("#bench-cards")
     expect(cards).to_contain_text("within tolerance")
     for text in (
-        "This plan",
+        "The plan",
         "Unsplit on OpenVINO",
         "Unsplit on ONNX Runtime",
         "Unsplit on Interpreter",

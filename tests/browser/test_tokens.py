@@ -39,7 +39,7 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     page.click("#bench-start")
     result = page.locator("#bench-result")
     expect(result.get_by_text("Prompt of 12 tokens, 9 new")).to_be_visible(timeout=60_000)
-    expect(result.get_by_role("cell", name="This plan")).to_be_visible()
+    expect(result.get_by_role("cell", name="The plan")).to_be_visible()
     expect(result.get_by_role("cell", name="Unsplit on OpenVINO.CPU", exact=True)).to_be_visible()
     expect(result.get_by_text("within tolerance")).to_be_visible()
     expect(page.locator("#bench-text")).to_contain_text("tokens/s")
@@ -61,6 +61,9 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.locator("#bench-mode")).to_be_visible()
     expect(page.get_by_label("Prompt tokens")).to_be_hidden()
     assert "Tokens" not in page.locator("#bench-mode").inner_text()
+    page.get_by_role("button", name="Export").click()
+    expect(page.get_by_role("menuitem", name="onnxruntime-genai")).to_be_disabled()
+    expect(page.get_by_role("menuitem", name="ONNX Runtime").first).to_be_enabled()
 
 
 def test_prompt_and_tokens_are_placed_and_opened(

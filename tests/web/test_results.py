@@ -76,13 +76,13 @@ def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
     (bars,) = drawn.figure.data
     values = dict(zip(bars.y, bars.x, strict=True))
     assert set(values) == {
-        "This plan",
+        "The plan",
         "Unsplit on A",
         "Unsplit on B",
         "other, 2026-11-26",
         "old, 2026-11-26",
     }
-    assert values["This plan"] == 4 and values["other, 2026-11-26"] == 8
+    assert values["The plan"] == 4 and values["other, 2026-11-26"] == 8
     at = list(bars.y).index("other, 2026-11-26")
     assert bars.error_x.array[at] == pytest.approx(1.6)
     assert bars.error_x.arrayminus[at] == pytest.approx(0.8)
@@ -107,7 +107,7 @@ def test_in_mode_throughput_rates_are_drawn(unsplit: BenchmarkResult) -> None:
     (bars,) = drawn.figure.data
     assert bars.y[-1] == "more, 2026-11-26" and bars.x[-1] == 8e5
     assert not any(name.startswith("two") for name in bars.y)
-    at = list(bars.y).index("This plan")
+    at = list(bars.y).index("The plan")
     assert (bars.x[at], bars.error_x.array[at], bars.error_x.arrayminus[at]) == (50, 2, 5)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from dash import dcc, html
 
 from editor.exports.formats import FORMATS
+from editor.exports.registry import problem_of
 from editor.graph.graph import Graph
 from editor.text import human_bytes
 from editor.web import controls
@@ -275,15 +276,15 @@ def exports() -> dict[str, list[tuple[str, str]]]:
     }
 
 
-_MODEL_NAMES = {"onnx": "ONNX", "openvino": "OpenVINO IR"}
-
-
 def _export_menu(document: Document) -> controls.Popover:
     def item(what: str, label: str) -> html.Button:
         kind, _, form = what.partition(":")
-        models = FORMATS[form].models if kind == "bundle" and form in FORMATS else ()
-        if models and document.graph.format not in models:
-            reason = f"For models in {' or '.join(_MODEL_NAMES[each] for each in models)}"
+        name = (
+            form
+            if kind == "bundle"
+            else next((name for name, each in FORMATS.items() if each.download == what), "")
+        )
+        if reason := problem_of(document.graph, name) if name in FORMATS else "":
             return html.Button(
                 label,
                 className="menu-item",

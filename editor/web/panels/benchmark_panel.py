@@ -172,7 +172,7 @@ def chart(figure: Any, identity: str = "bench-chart", height: int = 250) -> dcc.
 def versus_chart(
     result: BenchmarkResult, runs: Sequence[Run], fingerprint: str, scheme: str
 ) -> dcc.Graph | None:
-    """This plan beside not splitting and the latest run of each other layout; None where stand-ins ran.
+    """The measured plan beside not splitting and the latest run of each other layout; None where stand-ins ran.
 
     Args:
         result: a benchmark of this plan.
@@ -194,7 +194,7 @@ def versus_chart(
     def of(time: Spread) -> tuple[float, ...]:
         return time.median, time.low, time.high
 
-    bars = [bar("This plan", result.throughput, of(result.total), result.throughput_interval, plan)]
+    bars = [bar("The plan", result.throughput, of(result.total), result.throughput_interval, plan)]
     bars += [
         bar(f"Unsplit on {b.device}", b.throughput, of(b.time), b.throughput_interval, unsplit)
         for b in result.baselines
@@ -267,7 +267,7 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
         html.Tr(
             [
                 html.Td(
-                    "This plan"
+                    "The plan"
                     if each is result.figures
                     else f"{each.name[:1].upper()}{each.name[1:]}"
                 ),
@@ -298,7 +298,7 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
             className="hint wide",
         ),
         plain_table(
-            ("", "First token (95 %)", "Each further token (95 %)", "Tokens/s", "This plan"), rows
+            ("", "First token (95 %)", "Each further token (95 %)", "Tokens/s", "The plan is"), rows
         ),
         plain_table(("Tokens before", "A token takes"), contexts),
         *(
@@ -403,7 +403,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
     cards = [
         _card(
-            "This plan, simulated on the CPU" if result.estimated else "This plan",
+            "The plan, simulated on the CPU" if result.estimated else "The plan",
             [*figure, kind_badge(result.kind)],
             "Outputs were checked; the time is of stand-ins and says nothing about speed."
             if result.estimated

@@ -35,6 +35,7 @@ def phases_form(graph: Graph) -> list[Any]:
             [
                 controls.Field(
                     id="phases-lengths",
+                    value=DEFAULT_LENGTHS,
                     placeholder=DEFAULT_LENGTHS,
                     width=190,
                     **{"aria-label": "Tokens of the prompt, and new tokens"},
