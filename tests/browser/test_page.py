@@ -543,7 +543,8 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.fill("#layout-name", "three parts")
     page.click("#layout-keep")
     expect(page.locator("#compare-table")).to_contain_text("three parts")
-    expect(page.locator("#compare-table")).to_contain_text("the same plan as “as OpenVINO would”")
+    row = page.locator("#compare-table tr", has_text="as OpenVINO would").first
+    expect(row.get_by_text("the same: ")).to_be_visible()
     page.click("[data-pane='three parts']")
     page.click("#layout-keep")
     expect(page.locator("#layout-problem")).to_contain_text(

@@ -164,7 +164,9 @@ def test_an_export_never_replaces_the_model(with_weights: Graph) -> None:
         with pytest.raises(editor.ExportError, match="the model itself; choose another folder"):
             plan.export(form, with_weights.path.parent)
     assert with_weights.path.read_bytes() == before
-    with pytest.raises(editor.ExportError, match="csv has no option 'colour'; choose one of: accuracy"):
+    with pytest.raises(
+        editor.ExportError, match="csv has no option 'colour'; choose one of: accuracy"
+    ):
         plan.export("csv", with_weights.path.parent, colour="red")
 
 

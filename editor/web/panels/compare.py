@@ -41,6 +41,16 @@ _LOOKED_AT = 24
 
 _MOST_REASONS = 4
 
+_MEANT = {
+    "as OpenVINO would": "HETERO's rule, worked out here for any devices: each op on the first device that is able to run it",
+    BY_OPENVINO: "What OpenVINO's query_model answers for its devices on this machine",
+    "as Glow would": "The rule of Glow's partitioner, worked out here: the first backend that supports an op",
+    "as ONNX Runtime would": "ONNX Runtime's rule, worked out here: providers take what they support, in their order",
+    "least latency": "The policy Optimal, for the time of one run",
+    "best throughput": "The policy Optimal, for runs in flight on all devices",
+}
+"""What ready-made layouts are."""
+
 
 def compare_panel(graph: Graph) -> html.Div:
     """What stands in the Compare tab."""
@@ -223,11 +233,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 )
             )
             continue
-        if (twin := twins.get(layout.name)) is not None:
-            same = html.Td(
-                ["the same plan as ", html.B(f"“{twin}”")], colSpan=columns, className="hint"
-            )
-            rows.append(html.Tr([html.Td(_tick(layout.name)), html.Td(layout.name), same]))
+        if layout.name in twins:
             continue
         own_costs, own_basis = layout_costs(document, layout)
         row = figures(layout.placement, own_costs)
@@ -274,7 +280,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         )
         title = html.Td(
             [
-                html.B(layout.name) if mine else layout.name,
+                html.Span(
+                    html.B(layout.name) if mine else layout.name, title=_MEANT.get(layout.name)
+                ),
+                _alike(layout, twins),
                 _other_devices(layout),
                 again,
                 _over_memory(layout),
@@ -434,6 +443,18 @@ def _audited(layout: Layout) -> Any:
             *(html.Div(line, className="hint") for line in lines),
         ]
     )
+
+
+def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
+    """Ready-made layouts that are the same plan."""
+    names = [name for name, first in twins.items() if first == layout.name]
+    if not names:
+        return None
+    words: list[Any] = ["the same: "]
+    for i, name in enumerate(names):
+        words += [", "] if i else []
+        words.append(html.Span(name, title=_MEANT.get(name)))
+    return html.Div(words, className="hint alike")
 
 
 def _other_devices(layout: Layout) -> Any:
