@@ -16,12 +16,6 @@
     return all.length ? all.reduce((best, n) => (away(n) < away(best) ? n : best)) : null;
   }
 
-  /** @param {Cy} cy */
-  const middle = (cy) => {
-    const e = cy.extent();
-    return { x: (e.x1 + e.x2) / 2, y: (e.y1 + e.y2) / 2 };
-  };
-
   /**
    * @param {CyNode} node
    * @param {string} key
@@ -41,12 +35,19 @@
     return nearest(beside, at);
   }
 
+  /* Where the model begins: what reads its first input. */
+  /** @param {Cy} cy */
+  const start = (cy) => {
+    const readers = cy.nodes(".terminal").outgoers("node.op");
+    return (readers.nonempty() ? readers : cy.nodes(".op"))[0] ?? null;
+  };
+
   /** @type {Hetero["step"]} */
   function step(key) {
     const cy = page.cy;
     if (!cy) return;
     const chosen = cy.nodes(":selected");
-    const goal = chosen.empty() ? nearest(cy.nodes(".op"), middle(cy)) : neighbour(chosen[chosen.length - 1], key);
+    const goal = chosen.empty() ? start(cy) : neighbour(chosen[chosen.length - 1], key);
     if (!goal) return;
     cy.elements(":selected").unselect();
     goal.select();

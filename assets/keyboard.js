@@ -21,7 +21,9 @@
 
   /** @param {HTMLElement} target */
   const inGraph = (target) =>
-    page.cy !== null && editor.byId("panes")?.hidden !== false && (target === document.body || target.closest?.("#graph"));
+    page.cy !== null &&
+    editor.byId("panes")?.hidden !== false &&
+    (target === document.body || target.id === "canvas" || target.closest?.("#graph"));
 
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLInputElement} */ (event.target);

@@ -76,7 +76,12 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
                 ],
                 id="ribbon-box",
             ),
-            html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
+            html.Main(
+                _canvas(document),
+                id="canvas",
+                tabIndex=0,
+                **{"aria-label": "Graph; the arrow keys go from op to op"},
+            ),
             html.Div(
                 static_html(_panes()),
                 id="panes",
