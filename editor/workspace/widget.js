@@ -23,9 +23,6 @@ function element(name, text = "", classes = "") {
   return made;
 }
 
-/** @param {number} n @param {string} what */
-const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
-
 /** @param {number} value @param {number} low @param {number} high */
 const within = (value, low, high) => Math.max(low, Math.min(high, value));
 
@@ -87,14 +84,9 @@ function render({ model, el }) {
     undo.disabled = !look.can_undo;
     tools.replaceChildren(
       choice(MOVE, "Move", "Drag moves the graph (V)"),
-      ...look.devices.map((d, i) => {
-        const kind = d.planned ? ", planned" : "";
-        return choice(
-          i,
-          d.name,
-          `Pin ops to ${d.name}: click one, or drag a rectangle (${i + 1}); ${count(d.ops, "op")}${kind}`,
-        );
-      }),
+      ...look.devices.map((d, i) =>
+        choice(i, d.name, `Pin ops to ${d.name}${d.planned ? " (planned)" : ""}: click one, or drag a rectangle (${i + 1})`),
+      ),
       choice(UNPIN, "Unpin", "Let ops go where the policy places them: click one, or drag a rectangle (U)"),
       element("span", "", "gap"),
       undo,

@@ -36,7 +36,7 @@ class PlanWidget(anywidget.AnyWidget):
     plan: Plan = traitlets.Instance("editor.workspace.plan.Plan")
     """The present plan. ``observe(callback, "plan")`` calls back after each stroke."""
 
-    refused = traitlets.Unicode().tag(sync=True)
+    refused: str = traitlets.Unicode().tag(sync=True)
     """Why ops of the last stroke stayed where they were; "" where none did."""
 
     _esm = Path(__file__).with_name("widget.js")

@@ -212,6 +212,17 @@ def test_an_op_is_painted_in_a_cell_and_the_next_cell_has_the_plan(
     expect(status).to_contain_text("1 subgraph · 0 transfers · 0 pins")
 
     expect(run_cell(page, 1)).to_contain_text("on ort []")
+    cells = page.locator(".jp-Notebook .jp-CodeCell").count()
+    widget.locator("canvas").focus()
+    page.keyboard.press("2")  # in a notebook, a key that makes a heading of the cell
+    expect(widget.get_by_role("button", name="ref")).to_have_attribute("aria-pressed", "true")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Space"):
+        page.keyboard.press(key)
+    expect(status).to_contain_text("2 subgraphs · 1 transfer · 1 pin")
+    page.keyboard.press("v")  # in a notebook, it pastes cells
+    expect(widget.get_by_role("button", name="Move")).to_have_attribute("aria-pressed", "true")
+    expect(run_cell(page, 1)).to_contain_text("on ort ['t3']")
+    assert page.locator(".jp-Notebook .jp-CodeCell").count() == cells
     assert widget.locator("img").count() == 0
     assert "owned" not in page.title()
     assert elsewhere == []
