@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from editor.errors import EditorError
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.report import drawing_of, drawn_ops, headline, placed, report_of
-from editor.text import pluralize
+from editor.text import as_utf8, pluralize
 
 if TYPE_CHECKING:
     from editor.workspace.plan import Plan
@@ -85,7 +85,7 @@ class PlanWidget(anywidget.AnyWidget):
         totals = report["totals"]
         facts = [pluralize(totals[name], name[:-1]) for name in ("subgraphs", "transfers", "pins")]
         self._look = {
-            "title": self.plan.graph.name,
+            "title": as_utf8(self.plan.graph.name),  # of a file
             "devices": [
                 {
                     "name": device["name"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,9 @@ from onnx import TensorProto, helper
 
 import editor
 
+needs_anywidget = pytest.mark.skipif(
+    find_spec("anywidget") is None, reason="the package anywidget is not installed"
+)
 HOSTILE = "<img src=x onerror=alert(1)>"
 DEVICES = [
     {"name": "ort", "backendName": "CPU"},
@@ -104,8 +110,8 @@ def test_refused_ops_stay_and_the_reason_is_said_until_the_next_stroke(widget: A
     assert widget.refused == ""
 
 
+@needs_anywidget
 def test_a_plan_that_cannot_be_solved_is_said_and_the_former_one_stays(tmp_path: Path) -> None:
-    pytest.importorskip("anywidget", reason="the package anywidget is not installed")
     onnx.save(chain("Relu", "Neg"), tmp_path / "net.onnx")
     devices = [{"name": "ort", "backendName": "CPU"}]
     devices.append({"name": "ref", "backendName": "Interpreter", "memory": 1})
@@ -166,18 +172,42 @@ def test_messages_of_another_form_change_nothing_and_are_answered(
     assert widget._answered == answered + 1
 
 
+@needs_anywidget
 def test_hostile_names_are_sent_as_they_are_and_the_script_makes_no_markup(tmp_path: Path) -> None:
-    pytest.importorskip("anywidget", reason="the package anywidget is not installed")
     widget = plan_of(tmp_path, "Relu", "Neg", names=(HOSTILE, "b")).widget()
     assert HOSTILE in widget._drawing["name"][0]
     script = (ROOT / "editor" / "workspace" / "widget.js").read_text()
     assert not [name for name in ("innerHTML", "outerHTML", "insertAdjacentHTML") if name in script]
 
 
+@needs_anywidget
 def test_too_many_ops_are_refused_with_the_way_to_the_page(tmp_path: Path) -> None:
-    pytest.importorskip("anywidget", reason="the package anywidget is not installed")
     plan = plan_of(tmp_path, *["Neg"] * 10_001)
     with pytest.raises(
         editor.EditorError, match=r"up to 10,000; net has 10,001.*hetero-editor open"
     ):
         plan.widget()
+
+
+@needs_anywidget
+def test_names_of_files_that_are_not_utf8_can_be_sent(tmp_path: Path) -> None:
+    path = tmp_path / f"{os.fsdecode(b'caf' + bytes([0xE9]))}.onnx"
+    try:
+        path.write_bytes(chain("Relu").SerializeToString())
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    widget = editor.partition(path, DEVICES).widget()
+    json.dumps(widget.get_state(["_drawing", "_look"]), ensure_ascii=False).encode()
+
+
+@needs_anywidget
+def test_a_model_without_ops_is_an_empty_drawing(tmp_path: Path) -> None:
+    one = helper.make_tensor_value_info("t0", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([], "net", [one], [one])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "net.onnx",
+    )
+    widget = editor.partition(tmp_path / "net.onnx", DEVICES).widget()
+    assert widget._drawing["x"] == []
+    assert widget._look["device"] == []
