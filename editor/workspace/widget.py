@@ -74,6 +74,7 @@ class PlanWidget(anywidget.AnyWidget):
         elif before is not None:
             self._past.append(before)
         with self.hold_sync():
+            self.refused = ""
             if before is None or before.graph is not self.plan.graph:
                 self._ops = drawn_ops([self.plan.placement])
                 self._drawing = drawing_of(self.plan.graph, self._ops)

@@ -139,7 +139,10 @@ def test_undo_goes_back_stroke_by_stroke(widget: Any) -> None:
 
 
 def test_another_plan_can_be_assigned(widget: Any, tmp_path: Path) -> None:
+    send(widget, {"ops": [1], "device": 1})
+    assert widget.refused
     widget.plan = widget.plan.repin({"t3": "ref"})
+    assert widget.refused == ""
     assert widget._look["device"] == [0, 0, 1]
     (tmp_path / "other").mkdir()
     widget.plan = plan_of(tmp_path / "other", "Neg", "Neg")
