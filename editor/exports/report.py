@@ -17,6 +17,7 @@ from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import boxes, first_page
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
+from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.kinds import Kind
 from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
@@ -641,36 +642,12 @@ def standalone(
 ) -> str:
     """The HTML page as text; ``layouts`` are by name and all of one model, the files are of the first one."""
     first = next(iter(layouts.values()))
-    graph = first.graph
-    ops = [
-        op
-        for op in graph.order.tolist()
-        if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())
-    ]
-    position = {op: i for i, op in enumerate(ops)}
-    producer, consumer, _ = graph.edges
-    pairs = sorted(
-        {
-            (position[p], position[c])
-            for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
-            if p in position and c in position
-        }
-    )
-    ends = np.array(pairs, np.int64).reshape(-1, 2)
-    drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=True)
+    graph, ops = first.graph, drawn_ops(layouts.values())
     devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
     reasons: dict[str, int] = {}
     source = _source(layouts.values())
     data = {
-        "x": [round(float(v)) for v in drawing.x],
-        "y": [round(float(v)) for v in drawing.y],
-        "edges": pairs,
-        "bends": {
-            i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()
-        },
-        "type": [graph.type_label(op) for op in ops],
-        "name": [graph.display_name(op) for op in ops],
-        "key": [graph.op_keys[op] for op in ops],
+        **drawing_of(graph, ops),
         "devices": devices,
         "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
         "layouts": [
@@ -698,6 +675,53 @@ def standalone(
     )
 
 
+def drawn_ops(placements: Iterable[Placement]) -> list[int]:
+    """The ops that are in a subgraph of any placement of one model, in topological order."""
+    several = list(placements)
+    return [
+        op
+        for op in several[0].graph.order.tolist()
+        if any(p.division.subgraph_of_op[op] >= 0 for p in several)
+    ]
+
+
+def drawing_of(graph: Graph, ops: Sequence[int]) -> dict[str, Any]:
+    """Where ops and the edges between them are drawn, and what the ops are called, as JSON data."""
+    position = {op: i for i, op in enumerate(ops)}
+    producer, consumer, _ = graph.edges
+    pairs = sorted(
+        {
+            (position[p], position[c])
+            for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
+            if p in position and c in position
+        }
+    )
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=True)
+    return {
+        "x": [round(float(v)) for v in drawing.x],
+        "y": [round(float(v)) for v in drawing.y],
+        "edges": pairs,
+        "bends": {
+            i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()
+        },
+        "type": [graph.type_label(op) for op in ops],
+        "name": [graph.display_name(op) for op in ops],
+        "key": [graph.op_keys[op] for op in ops],
+    }
+
+
+def placed(placement: Placement, ops: Sequence[int], reasons: dict[str, int]) -> dict[str, Any]:
+    """The subgraph of each op, and the number of the reason for its device; new reasons are added."""
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
+    return {
+        "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
+        "reason": [
+            reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops
+        ],
+    }
+
+
 def _layout(
     name: str,
     placement: Placement,
@@ -707,7 +731,7 @@ def _layout(
     source: str,
     report: Mapping[str, Any],
 ) -> dict[str, Any]:
-    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
+    graph = placement.graph
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
     predicted = placement.price(costs).total
@@ -720,10 +744,7 @@ def _layout(
         "measured": in_words(report["measurement"]) if report["measurement"] else [],
         "accuracy": _accuracy_words(report["accuracy"]),
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
-        "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
-        "reason": [
-            reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops
-        ],
+        **placed(placement, ops, reasons),
     }
 
 

@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.workspace.importing import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
+    from editor.workspace.widget import PlanWidget
 
 
 _MOST_SUCCESSORS = 16
@@ -222,10 +223,8 @@ class Plan:
         from editor.imports.profile_files import read_times
 
         path = as_path(path, "a profile", PlanError)
-        device, machine = (
-            as_text(device, "device", PlanError),
-            as_text(machine, "machine", PlanError),
-        )
+        device = as_text(device, "device", PlanError)
+        machine = as_text(machine, "machine", PlanError)
         if not isinstance(day, date | None):
             raise PlanError(f"day must be a date, not {shown(day)}")
         times = read_times(path)
@@ -575,6 +574,16 @@ class Plan:
 
         page = html.escape(standalone({"this plan": self.placement}, self.stamp), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
+
+    def widget(self) -> PlanWidget:
+        """The graph with a brush, for a notebook: ``widget.plan`` is the plan after the last stroke.
+
+        Raises:
+            EditorError: anywidget is not installed, or the model has too many ops to draw each.
+        """
+        from editor.workspace.widget import PlanWidget
+
+        return PlanWidget(self)
 
     def save(self, path: str | Path) -> Path:
         """Writes ``plan.json``; the model's path is relative to it where possible."""
