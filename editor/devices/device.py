@@ -30,6 +30,8 @@ class Link:
     """bytes/s; None: what is assumed of such a device"""
     latency: float | None = None
     """seconds per transfer; None: what is assumed of such a device"""
+    ends: bool = False
+    """Whether what the model reads from and returns to host memory is counted, and not only what other devices send"""
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,14 @@ LINK = (
             "Link latency, s", "10us", unit="s", meant="us", doubted=lambda number: number >= 1
         ),
     ),
+    Key(
+        "ends",
+        "`counted`: estimates have the time in which the inputs of the model reach the device, and its outputs host memory; "
+        "default: only what other devices send and read",
+        {"counted": True, "left out": False}.get,
+        "counted or left out",
+        form=FormField("Model inputs and outputs", "left out", "choice", lambda: ("counted",)),
+    ),
 )
 KEYS: dict[str, Key] = {
     key.name: key
@@ -228,7 +236,8 @@ KEYS: dict[str, Key] = {
         Key(
             "link",
             "`{bandwidth: 12 GB/s, latency: 10us}` between the device and host memory, for estimates; a part that is left out "
-            "is as assumed for such a device",
+            "is as assumed for such a device; `ends: counted` adds the inputs of the model, which reach the device, and its "
+            "outputs, which leave it",
             _link,
             "a mapping such as {bandwidth: 12e9, latency: 1e-5} (bytes/s, seconds)",
             {"type": ["object", "null"], "minProperties": 1, "additionalProperties": False}

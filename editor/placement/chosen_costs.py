@@ -45,7 +45,8 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
     linked = [(d, one) for d, one in used if np.isfinite(peaks_of(one).bandwidth)]
     if not linked:
         return []
-    said = ["host input and output not counted"] if costs.wires is None else []
+    counted = all(one.link is not None and one.link.ends for _, one in linked)
+    said = ["host input and output not counted"] if costs.wires is None and not counted else []
     assumed = [
         one.name
         for d, one in linked

@@ -106,6 +106,9 @@ class Costs:
     """[device] whether the time of any of its ops is estimated; empty where all are"""
     cold: tuple[ColdStart, ...] = ()
     """[device] what a subgraph takes longer after those of others; empty where nothing is known of it."""
+    ends: Floats | None = None
+    """[op, device] seconds in which inputs of the model that it reads first arrive from host memory, and its outputs return to
+    it; None where no device counts these"""
     convert: Floats | None = None
     """[device] seconds per byte that a subgraph itself takes for what enters or leaves it; part of `enter` and `leave`"""
 
@@ -145,7 +148,8 @@ def processors(devices: Sequence[Device]) -> Ints:
 
 
 def _is_host(device: Device) -> bool:
-    return device.link is None and assumed_peaks(device) is _HOST
+    link = device.link or Link()
+    return link.bandwidth is None and link.latency is None and assumed_peaks(device) is _HOST
 
 
 def peaks_of(device: Device) -> Peaks:
@@ -187,7 +191,34 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
             link[:, d] = 2e-6  # same memory, another runtime: only the conversion of the value
         launch[d] = peaks.launch
     op[graph.op_is_constant] = 0.0
-    return Costs(op, link, link, launch, True)
+    return with_ends(graph, devices, Costs(op, link, link, launch, True))
+
+
+def with_ends(graph: Graph, devices: Sequence[Device], costs: Costs) -> Costs:
+    """Costs with the inputs and outputs of the model on the links of the devices that count these.
+
+    A measured device has them in its times already.
+    """
+    counted = [
+        d
+        for d, device in enumerate(devices)
+        if device.link is not None
+        and device.link.ends
+        and not (costs.profiled and costs.profiled[d])
+    ]
+    if not counted:
+        return costs
+    ends = np.zeros_like(costs.op)
+    for tensor in graph.inputs.tolist():
+        readers = graph.readers[tensor]
+        readers = readers[~graph.op_is_constant[readers]]
+        if len(readers):
+            first = readers[np.argmin(graph.rank[readers])]
+            ends[first, counted] += costs.enter[tensor, counted]
+    for tensor in dict.fromkeys(graph.outputs.tolist()):
+        if (producer := int(graph.tensor_producer[tensor])) >= 0:
+            ends[producer, counted] += costs.leave[tensor, counted]
+    return replace(costs, ends=ends)
 
 
 def with_wires(graph: Graph, devices: Sequence[Device], costs: Costs) -> Costs:
@@ -225,6 +256,7 @@ def times_watts(costs: Costs, watts: Floats) -> Costs:
         op=here.op * watts,
         leave=here.leave * watts,
         enter=here.enter * watts,
+        ends=None if here.ends is None else here.ends * watts,
         launch=here.launch * watts,
         whole=None if here.whole is None else here.whole * watts,
         cold=tuple(
@@ -322,7 +354,7 @@ def boundary_seconds(
 
 
 def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> float:
-    """Seconds of all transfers of one run; where machines differ, with graph inputs and outputs."""
+    """Seconds of all transfers of one run, with graph inputs and outputs where machines differ or devices count them."""
     is_placed = np.zeros(len(graph), bool)
     is_placed[placed] = True
     producer, consumer, tensor = graph.edges
@@ -333,9 +365,9 @@ def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> 
     arrivals = np.unique(tensor[crosses] * width + device[consumer[crosses]])
     leaving, index = np.unique(tensor[crosses], return_index=True)
     source_device = device[producer[crosses][index]]
-    between = 0.0
+    between = 0.0 if costs.ends is None else float(costs.ends[placed, device[placed]].sum())
     if costs.wires is not None:
-        between = costs.wires.seconds(device, producer, consumer, tensor) + float(
+        between += costs.wires.seconds(device, producer, consumer, tensor) + float(
             costs.wires.ends_on()[placed, device[placed]].sum()
         )
     return (

@@ -23,7 +23,7 @@ from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
 from editor.placement.constraints import allowed_by_lists
-from editor.placement.costs import ColdStart, Costs, estimate, with_wires
+from editor.placement.costs import ColdStart, Costs, estimate, with_ends, with_wires
 from editor.text import human_seconds, pluralize
 
 _VERSION = 4
@@ -307,7 +307,7 @@ def measured(
         p is None or p.estimated or bool(ops_without_figure(graph, d, p))
         for d, p in zip(devices, profiles, strict=True)
     )
-    return Costs(
+    costs = Costs(
         op,
         leave,
         enter,
@@ -320,6 +320,7 @@ def measured(
         cold=tuple(cold),
         convert=convert,
     )
+    return with_ends(graph, devices, costs)
 
 
 def ops_without_figure(graph: Graph, device: Device, profile: DeviceProfile) -> list[int]:

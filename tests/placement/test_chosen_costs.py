@@ -11,6 +11,7 @@ import pytest
 import editor
 from editor.__main__ import main
 from editor.graph.graph import Graph
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_profile import DeviceProfile, save_profile
 
 
@@ -69,3 +70,27 @@ def test_reports_and_checks_go_by_the_costs_that_were_chosen(
     assert report["kind"] == ("prediction" if by_profile else "estimate")
     assert {r["kind"] for r in rows} == {report["kind"]}
     assert (report["latency"] > 0.1) is by_profile is (float(rows[0]["seconds"]) == 2e-3)
+
+
+def test_inputs_and_outputs_of_the_model_are_counted_where_a_link_says_so(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    """602,112 bytes come in and 4,000 go out; behind a slow link the ends of the model are better on the host."""
+    link = {"bandwidth": "100 MB/s", "latency": "1ms"}
+    npu = {"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s", "link": link}
+    plans = [
+        editor.partition(mobilenet, [{**npu, "link": {**link, **ends}}, {"name": "CPU"}])
+        for ends in ({}, {"ends": "counted"})
+    ]
+    left_out, counted = [plan.placement.price(costs_of_plan(plan.placement)[0]) for plan in plans]
+    assert left_out.transfers == 0
+    assert counted.transfers == pytest.approx(2 * 1e-3 + (602_112 + 4_000) / 100e6)
+    assert counted.compute == left_out.compute
+    busy = [plan.placement.busy_seconds(costs_of_plan(plan.placement)[0])[0] for plan in plans]
+    assert busy[1] - busy[0] == pytest.approx(counted.transfers)
+    said = [plan.export("md", tmp_path)[0].read_text() for plan in plans]
+    assert ["not counted" in text for text in said] == [True, False]
+    stored = json.loads(plans[1].save(tmp_path / "plan.json").read_text())
+    assert stored["devices"][0]["link"]["ends"] == "counted"
+    with pytest.raises(editor.DeviceTableError, match="ends must be counted or left out"):
+        editor.load_devices([{**npu, "link": {"ends": "maybe"}}])

@@ -37,7 +37,8 @@ BOX = [
 def joules_of(graph: Graph, costs: Costs, watts: np.ndarray, device: np.ndarray) -> float:
     """By the words of the docs, one op, tensor and subgraph after the other."""
     placed = graph.order
-    total = sum(costs.op[op, device[op]] * watts[device[op]] for op in placed)
+    ends = np.zeros_like(costs.op) if costs.ends is None else costs.ends
+    total = sum((costs.op + ends)[op, device[op]] * watts[device[op]] for op in placed)
     producer, consumer, tensor = graph.edges
     sent, received = set(), set()
     for p, c, t in zip(producer.tolist(), consumer.tolist(), tensor.tolist(), strict=True):

@@ -72,6 +72,7 @@ def priced(draw: st.DrawFn, most: int = 7, devices: int = 3) -> tuple[Graph, Cos
         rng.uniform(0, 4, (tensors, k)),
         np.zeros(k),
         True,
+        ends=rng.uniform(0, 4, (count, k)) if draw(st.booleans()) else None,
     )
     return graph, costs, allowed
 
@@ -91,7 +92,11 @@ def test_placements_are_allowed_and_as_good_whatever_the_size_of_the_costs(
     graph, costs, allowed = case
     placed = np.arange(len(graph))
     large = replace(
-        costs, op=costs.op * scale, leave=costs.leave * scale, enter=costs.enter * scale
+        costs,
+        op=costs.op * scale,
+        leave=costs.leave * scale,
+        enter=costs.enter * scale,
+        ends=None if costs.ends is None else costs.ends * scale,
     )
     found = []
     for each in (costs, large):

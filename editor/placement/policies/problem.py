@@ -92,6 +92,8 @@ class Problem:
         )
         devices = costs.op.shape[1]
         time, enter = costs.op, costs.enter
+        if costs.ends is not None:
+            time = time + costs.ends
         if costs.wires is not None:
             time, enter = time + costs.wires.ends_on(), enter + costs.wires.entering()
         return cls(
