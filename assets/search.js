@@ -23,6 +23,7 @@
     const element = box();
     if (element && !element.hidden) editor.emphasise(null);
     if (element) element.hidden = true;
+    expanded(false);
     chosen = -1;
     field()?.removeAttribute("aria-activedescendant");
   }
@@ -83,6 +84,13 @@
     ];
   }
 
+  /* The field is a combobox of the list below it, which takes no focus. */
+  /** @param {boolean} on */
+  function expanded(on) {
+    const now = { role: "combobox", "aria-controls": "search-list", "aria-expanded": String(on) };
+    for (const [name, value] of Object.entries(now)) field()?.setAttribute(name, value);
+  }
+
   /** @param {Messages.SearchResults} data */
   function arrived(data) {
     const element = box(),
@@ -96,6 +104,7 @@
     rows.forEach((row, k) => list.append(item(row, k)));
     note.classList.toggle("bad", data.problem !== "");
     element.hidden = false;
+    expanded(true);
     preview();
     const act = waiting;
     waiting = null;
