@@ -229,7 +229,7 @@
       if (editor.byId("graph")) setTimeout(() => apply(page.view), 30);
       else window.heteroGraphShown();
     } else {
-      if (dressed !== view || page.colourMode !== "device") editor.colour(cy, view);
+      if (dressed !== view || page.colourMode !== "device") editor.colour(cy, view, true);
       dressed = null;
       if (cy !== page.cy) attach(cy); // after the colours, so that styles are worked out once
       const look = editor.byId("preview");

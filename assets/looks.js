@@ -151,14 +151,36 @@
     for (const [name, on] of Object.entries(looks.classes)) if (element.hasClass(name) !== on) element.toggleClass(name, on);
   }
 
+  const CALM = window.matchMedia("(prefers-reduced-motion: reduce)"),
+    FADE_MS = 150,
+    MOST_FADED = 400;
+
+  /* What an answer has given another colour fades to it. */
+  /** @param {[CyNode, string][]} before nodes, and the colours that they had */
+  function fade(before) {
+    for (const [node, was] of before)
+      node
+        .stop(true)
+        .style("background-color", was)
+        .animate({
+          style: { "background-color": node.data("fill") },
+          duration: FADE_MS,
+          complete: () => node.removeStyle("background-color"),
+        });
+  }
+
   /** @type {Hetero["colour"]} */
-  function colour(cy, view) {
-    const dresser = new Dresser(view);
+  function colour(cy, view, fades) {
+    const dresser = new Dresser(view),
+      nodes = /** @type {CyNode[]} */ (fades && !CALM.matches ? cy.nodes(".op").not(".mixed").toArray() : []);
+    const before = nodes.map((node) => /** @type {[CyNode, string]} */ ([node, node.data("fill")]));
     cy.batch(() => {
       cy.nodes().not(".frame").toggleClass("far", page.far);
       cy.nodes(".op, .terminal").forEach((node) => change(node, dresser.node(node.data())));
       cy.edges().forEach((edge) => change(edge, dresser.edge(edge.data())));
     });
+    const changed = before.filter(([node, was]) => was && node.data("fill") !== was);
+    if (changed.length <= MOST_FADED) fade(changed);
   }
 
   /** @type {Hetero["dress"]} */

@@ -352,7 +352,7 @@ interface Hetero {
   lookOf(view: Messages.View, place: number): [Messages.Colour, string];
   legend(): void;
   /** The looks of a plan on what Cytoscape holds. */
-  colour(cy: Cy, view: Messages.View): void;
+  colour(cy: Cy, view: Messages.View, fades?: boolean): void;
   /** The same on elements that Cytoscape has not seen. */
   dress(elements: GraphElement[], view: Messages.View): void;
   hold(): void;

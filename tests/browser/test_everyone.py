@@ -194,3 +194,33 @@ def test_who_wants_no_motion_sees_the_view_move_at_once(
     page.keyboard.press("f")
     until(page, "window.heteroCy.zoom() < 3 && !window.heteroCy.animated()")
     assert [duration > 0 for duration in page.evaluate("window.durations")] == [moves]
+
+
+@pytest.mark.parametrize(("motion", "fades"), [("reduce", False), ("no-preference", True)])
+def test_ops_that_are_placed_anew_fade_to_their_colour(
+    fresh: Page, motion: str, fades: bool
+) -> None:
+    page = fresh
+    page.emulate_media(reduced_motion=motion)  # type: ignore[arg-type]
+    act(
+        page,
+        """window.faded = 0;
+        const kind = Object.getPrototypeOf(window.heteroCy.nodes()), animate = kind.animate;
+        kind.animate = function (...how) { window.faded += 1; return animate.apply(this, how); };
+        window.before = window.heteroCy.nodes('.op').map((n) => n.data('fill')).join();""",
+    )
+    page.select_option("#policy", "optimal:throughput")
+    expect(page.locator("#history")).to_contain_text("hroughput")
+    until(page, "!window.heteroCy.nodes().some((node) => node.animated())")
+    colours = page.evaluate(
+        """window.heteroCy.nodes('.op').map((n) => [n.style('background-color'), n.data('fill')])"""
+    )
+    assert page.evaluate(
+        "window.heteroCy.nodes('.op').map((n) => n.data('fill')).join() !== before"
+    )
+    assert page.evaluate("window.faded > 0") == fades
+    assert all(shown.replace(" ", "") == _rgb(fill) for shown, fill in colours)
+
+
+def _rgb(colour: str) -> str:
+    return "rgb({},{},{})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))
