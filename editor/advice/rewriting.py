@@ -8,17 +8,24 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxscript.rewriter import RewriteRuleSet
 
+from editor.advice.axes import SplitInThree, SplitInTwo, TransposeOfFewerAxes
 from editor.advice.clip import ClipByMinMax
 from editor.advice.expand import ExpandByMul
-from editor.advice.gelu import GeluAsOne, GeluByParts
+from editor.advice.gelu import ErfByTanh, GeluAsOne, GeluByParts
 from editor.advice.gemm import GemmByParts, MatMulAddAsGemm
 from editor.advice.hard_swish import HardSwishAsOne, HardSwishByParts
 from editor.advice.idea import Facts, Idea
 from editor.advice.indices import NarrowIndices
-from editor.advice.layer_norm import LayerNormByParts
+from editor.advice.layer_norm import LayerNormAsOne, LayerNormByParts
 from editor.advice.mish import MishAsOne, MishByParts
 from editor.advice.pad import ReflectBySlices
 from editor.advice.pooling import MeanAsPool, PoolAsMean
+from editor.advice.repeat import ResizeByRepeat
+from editor.advice.space import (
+    ConvTransposeByConv,
+    DepthToSpaceByTranspose,
+    SpaceToDepthByTranspose,
+)
 from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
@@ -41,6 +48,15 @@ IDEAS: tuple[type[Idea], ...] = (
     MishAsOne,
     GemmByParts,
     MatMulAddAsGemm,
+    LayerNormAsOne,
+    ErfByTanh,
+    DepthToSpaceByTranspose,
+    SpaceToDepthByTranspose,
+    ConvTransposeByConv,
+    ResizeByRepeat,
+    TransposeOfFewerAxes,
+    SplitInTwo,
+    SplitInThree,
 )
 _CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
 
