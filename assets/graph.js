@@ -121,7 +121,11 @@
 
   /** @param {Cy} cy */
   function firstView(cy) {
-    const sources = cy.nodes().not(".frame").roots(),
+    const sources = cy
+        .nodes()
+        .not(".frame")
+        .nodes()
+        .filter((node) => node.incomers("edge").not(".state").empty()),
       box = pictureBox() ?? cy.elements().boundingBox();
     const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
     const change = page.view.change,
