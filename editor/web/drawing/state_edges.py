@@ -117,10 +117,7 @@ def _bends(boxes: NDArray[np.float64], source: int, target: int) -> list[Point]:
 
 def _hidden(boxes: NDArray[np.float64], way: Sequence[Point]) -> int:
     """How often a way is behind a box."""
-    return sum(
-        int(np.count_nonzero(_meets(boxes, start, end)))
-        for start, end in pairwise(way)
-    )
+    return sum(int(np.count_nonzero(_meets(boxes, start, end))) for start, end in pairwise(way))
 
 
 def _meets(boxes: NDArray[np.float64], start: Point, end: Point) -> NDArray[np.bool_]:
