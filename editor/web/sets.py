@@ -8,7 +8,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +42,12 @@ _opening = threading.Lock()
 
 @dataclass(frozen=True)
 class OpenSet:
-    """A set of the workspace with its documents, at their present plans."""
+    """A set of the workspace with its documents."""
 
     record: SetRecord
     documents: tuple[Document, ...]
-
-    @cached_property
-    def models(self) -> ModelSet:
-        """The plans and what they take."""
-        members = [
-            member_of(
-                model.name,
-                document.plan,
-                model.runs,
-                "given" if model.source == "given" else "assumed",
-            )
-            for model, document in zip(self.record.models, self.documents, strict=True)
-        ]
-        return ModelSet(members, load_devices(self.record.devices))
+    models: ModelSet
+    """The plans that the documents had when the set was asked for, and what they take."""
 
 
 def open_address(state: AppState, request: OpenRequest) -> str:
@@ -149,7 +136,13 @@ def opened(state: AppState, identity: str) -> OpenSet:
     documents = tuple(state.document(model.document) for model in record.models)
     for document in documents:
         document.refresh()
-    return OpenSet(record, documents)
+    members = [
+        member_of(
+            model.name, document.plan, model.runs, "given" if model.source == "given" else "assumed"
+        )
+        for model, document in zip(record.models, documents, strict=True)
+    ]
+    return OpenSet(record, documents, ModelSet(members, load_devices(record.devices)))
 
 
 def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool:
@@ -160,11 +153,8 @@ def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool
     """
     record = state.store.get_set(identity)
     known = {model.name: model.runs for model in record.models} if record is not None else {}
-    changed = {
-        name: checked_runs(name, count)
-        for name, count in runs.items()
-        if name in known and count != known[name]
-    }
+    wanted = {name: checked_runs(name, count) for name, count in runs.items() if name in known}
+    changed = {name: count for name, count in wanted.items() if count != known[name]}
     if changed:
         state.store.keep_set_runs(identity, changed)
     return bool(changed)
@@ -225,10 +215,12 @@ def exported(state: AppState, identity: str, form: str) -> tuple[str, bytes]:
         folder = Path(name)
         paths = [write_atomic(folder / "set.json", json_text(found.models.to_dict()))]
         for model, document in zip(found.record.models, found.documents, strict=True):
-            paths.append(document.plan.save(folder / model.name / "plan.json"))
+            (folder / model.name).mkdir()
+            plan = document.plan.to_json()  # which names the model by its whole path
+            paths.append(write_atomic(folder / model.name / "plan.json", plan))
             if form != "plan":
                 paths += written(document, form, folder / model.name)
-        return f"{safe_stem(found.record.title)}_{form}.zip", packed(
+        return f"{safe_stem(found.record.title.replace(' + ', '_'))}_{form}.zip", packed(
             sorted(set(paths)), folder, task
         )
 

@@ -59,7 +59,7 @@ class Member:
     plan: Plan
     runs: float
     """Runs for one answer"""
-    source: Source
+    source: Literal["given", "assumed"]
     """Of ``runs``"""
     seconds: float
     """seconds of one run"""
