@@ -45,13 +45,14 @@ def test_a_set_is_opened_changed_edited_and_exported(
     assert bar is not None
     assert 0 < sum(box["width"] for box in parts if box is not None) < bar["width"]
 
-    figure = page.locator("#set-answer .set-figure")
+    figure = page.locator(".set-figure")
     before = figure.inner_text()
     times = page.get_by_label("Times that mobilenetv2 runs for one answer")
     expect(times).to_have_value("1")
     times.fill("500")
     times.press("Enter")
     expect(figure).not_to_have_text(before)
+    expect(times).to_be_focused()
     after = figure.inner_text()
     page.reload()
     expect(figure).to_have_text(after)

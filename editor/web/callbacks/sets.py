@@ -9,7 +9,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.web.app_state import AppState
-from editor.web.pages.model_set import set_body
+from editor.web.pages.model_set import set_parts
 from editor.web.panels.notice import notice
 from editor.web.sets import change_runs, opened, place_again
 
@@ -19,7 +19,7 @@ def register(app: Dash, state: AppState) -> None:
     fields = {"type": "set-runs", "name": ALL}
 
     @app.callback(
-        Output("set-body", "children"),
+        Output({"type": "set-part", "at": ALL}, "children"),
         Output("notice", "children", allow_duplicate=True),
         Input(fields, "value"),
         Input("set-place", "n_clicks"),
@@ -34,6 +34,7 @@ def register(app: Dash, state: AppState) -> None:
         placing = ctx.triggered_id == "set-place"
         if placing and not clicks:
             raise PreventUpdate
+        places = [str(each["id"]["at"]) for each in ctx.outputs_list[0]]
         runs = {str(i.get("name")): value for i, value in zip(ids, values, strict=False)}
         try:
             if placing:
@@ -43,8 +44,9 @@ def register(app: Dash, state: AppState) -> None:
             elif await state.long_work.run(change_runs, state, identity, runs):
                 note = None
             else:
-                raise PreventUpdate  # fields that were drawn anew
+                raise PreventUpdate  # a field was left as it was
             found = await state.long_work.run(opened, state, identity)
-            return await state.long_work.run(set_body, state, found), note
+            parts = await state.long_work.run(set_parts, state, found)
         except EditorError as error:
-            return no_update, notice(str(error), bad=True)
+            return [no_update] * len(places), notice(str(error), bad=True)
+        return [parts.get(at, no_update) for at in places], note

@@ -199,7 +199,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "curve-style": "bezier",
                 "loop-direction": "90deg",
                 "loop-sweep": "30deg",
-                "control-point-step-size": 0.8 * NODE_WIDTH,
+                "control-point-step-size": 0.65 * NODE_WIDTH,
             },
         },
         {

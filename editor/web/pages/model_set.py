@@ -69,7 +69,7 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
                         className="set-title",
                     ),
                     html.Div(id="notice"),
-                    html.Div(set_body(state, found), id="set-body"),
+                    html.Div(_body(state, found), id="set-body"),
                 ],
                 id="set-main",
             ),
@@ -77,59 +77,104 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
     )
 
 
-def set_body(state: AppState, found: OpenSet) -> list[Any]:
-    """The figure of the set, its models and its devices."""
+_COLUMNS = (
+    "Model",
+    "Ops per device, a run from left to right",
+    "Times per answer",
+    "One run",
+    "In an answer",
+)
+
+
+def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
+    """What changes on the page of a set, by place: fields stay as they are, so that who types in one is not interrupted."""
     models = found.models
-    return [
-        html.P(
-            [
-                html.B(f"{human_seconds(models.seconds)} an answer", className="set-figure"),
-                " ",
-                basis_badge(models.basis),
-                html.Span(
-                    f"{pluralize(len(models.members), 'model')}, one after the other; the weights of all stay in memory",
-                    className="hint",
-                ),
-            ],
-            className="set-answer",
-            id="set-answer",
-        ),
-        html.Div(
-            html.Table(
-                [
-                    html.Thead(
-                        html.Tr(
-                            [
-                                html.Th(title, scope="col")
-                                for title in (
-                                    "Model",
-                                    "Ops per device, a run from left to right",
-                                    "Times per answer",
-                                    "One run",
-                                    "In an answer",
-                                )
-                            ]
-                        )
-                    ),
-                    html.Tbody(
-                        [
-                            _row(state, models, member, document)
-                            for member, document in zip(
-                                models.members, found.documents, strict=True
-                            )
-                        ]
-                    ),
-                ],
-                className="set-models",
+    parts: dict[str, list[Any]] = {
+        "answer": [
+            html.B(f"{human_seconds(models.seconds)} an answer", className="set-figure"),
+            " ",
+            basis_badge(models.basis),
+            html.Span(
+                f"{pluralize(len(models.members), 'model')}, one after the other; the weights of all stay in memory",
+                className="hint",
             ),
+        ],
+        "devices": [_device(models, i, device) for i, device in enumerate(models.shared)],
+    }
+    for i, (member, document) in enumerate(zip(models.members, found.documents, strict=True)):
+        share = member.of_answer / models.seconds if models.seconds else 0.0
+        parts |= {
+            f"{i} name": [pluralize(len(member.plan.subgraphs), "subgraph")],
+            f"{i} plan": _plan(state, models, member, document),
+            f"{i} runs": ["assumed" if member.source == "assumed" else ""],
+            f"{i} run": [human_seconds(member.seconds), " ", basis_badge(member.basis)],
+            f"{i} answer": [
+                human_seconds(member.of_answer),
+                html.Div(f"{share:.0%}", className="soft"),
+            ],
+        }
+    return parts
+
+
+def _body(state: AppState, found: OpenSet) -> list[Any]:
+    """The figure of the set, its models and its devices."""
+    parts = set_parts(state, found)
+
+    def part(at: str, **more: Any) -> html.Div:
+        return html.Div(parts[at], id={"type": "set-part", "at": at}, **more)
+
+    rows = [
+        html.Tr(
+            [
+                html.Th(
+                    [
+                        controls.Link(
+                            member.name,
+                            href=f"/d/{document.id}",
+                            title=f"Open in the editor: {document.graph.path}",
+                        ),
+                        part(f"{i} name", className="soft"),
+                    ],
+                    scope="row",
+                ),
+                html.Td(part(f"{i} plan"), className="set-plan"),
+                html.Td(
+                    [
+                        controls.Field(
+                            id={"type": "set-runs", "name": member.name},
+                            type="number",
+                            value=member.runs,
+                            min=0,
+                            debounce=True,
+                            width=90,
+                            **{"aria-label": f"Times that {member.name} runs for one answer"},
+                        ),
+                        part(f"{i} runs", className="soft"),
+                    ]
+                ),
+                html.Td(part(f"{i} run")),
+                html.Td(part(f"{i} answer")),
+            ],
+            **{"data-model": member.name},
+        )
+        for i, (member, document) in enumerate(
+            zip(found.models.members, found.documents, strict=True)
+        )
+    ]
+    heads = [html.Th(title, scope="col") for title in _COLUMNS]
+    return [
+        part("answer", className="set-answer"),
+        html.Div(
+            html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="set-models"),
             className="set-wide",
         ),
         heading("What all models take of each device"),
-        *[_device(models, i, device) for i, device in enumerate(models.shared)],
+        part("devices"),
     ]
 
 
-def _row(state: AppState, models: ModelSet, member: Member, document: Document) -> html.Tr:
+def _plan(state: AppState, models: ModelSet, member: Member, document: Document) -> list[Any]:
+    """A run from left to right, and how many ops each device has."""
     picture_plan(state.store.folder, document, ribbon_of(document))
     picture = thumbnail_of(state.store.folder, document.id)
     counts = member.plan.placement.op_counts
@@ -141,46 +186,8 @@ def _row(state: AppState, models: ModelSet, member: Member, document: Document) 
         for i, device in enumerate(models.devices)
         if counts.get(device.name)
     ]
-    share = member.of_answer / models.seconds if models.seconds else 0.0
-    return html.Tr(
-        [
-            html.Th(
-                [
-                    controls.Link(
-                        member.name,
-                        href=f"/d/{document.id}",
-                        title=f"Open in the editor: {document.graph.path}",
-                    ),
-                    html.Div(pluralize(len(member.plan.subgraphs), "subgraph"), className="soft"),
-                ],
-                scope="row",
-            ),
-            html.Td(
-                [
-                    html.Img(src=picture[0], alt=picture[1], title=picture[1]) if picture else None,
-                    html.Div(ops),
-                ],
-                className="set-plan",
-            ),
-            html.Td(
-                [
-                    controls.Field(
-                        id={"type": "set-runs", "name": member.name},
-                        type="number",
-                        value=member.runs,
-                        min=0,
-                        debounce=True,
-                        width=90,
-                        **{"aria-label": f"Times that {member.name} runs for one answer"},
-                    ),
-                    html.Div("assumed", className="soft") if member.source == "assumed" else None,
-                ]
-            ),
-            html.Td([human_seconds(member.seconds), " ", basis_badge(member.basis)]),
-            html.Td([human_seconds(member.of_answer), html.Div(f"{share:.0%}", className="soft")]),
-        ],
-        **{"data-model": member.name},
-    )
+    shown = html.Img(src=picture[0], alt=picture[1], title=picture[1]) if picture else None
+    return [shown, html.Div(ops)]
 
 
 def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section:
