@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from editor.web.callbacks.opening import page_at
 from editor.web.open_request import OpenRequest
 from editor.web.sets import change_runs, exported, open_address, open_set, opened, place_again
 from editor.web.tasks import Task
-from editor.workspace.history import Store
+from editor.workspace.history import SetModel, Store
 from editor.workspace.model_set import load_set
 
 SIDE = 128
@@ -220,6 +221,17 @@ def test_a_removed_document_leaves_its_set(state: AppState, folder: Path) -> Non
     assert [m.name for m in opened(state, identity).models.members] == ["twin"]
     state.store.remove(second.document)
     assert state.store.get_set(identity) is None
+
+
+def test_a_workspace_without_the_tables_gets_them(tmp_path: Path) -> None:
+    Store(str(tmp_path))
+    with sqlite3.connect(tmp_path / "workspace.db") as db:
+        for name in ("set_models", "sets"):
+            db.execute(f"DROP TABLE {name}")
+        db.execute("UPDATE alembic_version SET version_num = '0004'")
+    store = Store(str(tmp_path))
+    made = store.create_set("a", "0" * 64, [], [SetModel("m", "d", 2.0, "given")])
+    assert store.get_set(made.id) == made
 
 
 def test_a_set_names_no_plan_outside_the_roots(
