@@ -198,6 +198,8 @@
       styles = partOf(shown, "styles")?.data,
       picture = editor.byId("preview")?.querySelector("svg");
     if (!view) {
+      const name = partOf(shown, "set-name")?.children;
+      document.title = name ? `${name} · Hetero Editor` : "Hetero Editor";
       editor.byId("preview")?.remove();
       return;
     }

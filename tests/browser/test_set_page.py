@@ -7,6 +7,7 @@ import re
 import zipfile
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from decoders import plain_decoder
 from pages import Serve, ready
@@ -64,12 +65,15 @@ def test_a_set_is_opened_changed_edited_and_exported(
 
     page.get_by_role("button", name="Place again").click()
     expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
 
     page.get_by_role("link", name="mobilenetv2").click()
     ready(page)
     expect(page.locator(".model-name")).to_have_text("mobilenetv2.onnx")
+    expect(page).to_have_title("mobilenetv2.onnx · Hetero Editor")
     page.get_by_role("link", name="← decoder + mobilenetv2").click()
     expect(figure).to_be_visible()
+    expect(page).to_have_title("decoder + mobilenetv2 · Hetero Editor")
 
     page.get_by_label("Format of the export").select_option("onnxruntime")
     with page.expect_download() as got:

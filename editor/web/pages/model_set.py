@@ -44,7 +44,7 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
                 [
                     html.Div(
                         [
-                            html.H1(found.record.title),
+                            html.H1(found.record.title, id="set-name"),
                             html.Span(className="spring"),
                             controls.Select(
                                 id="set-form",
