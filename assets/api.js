@@ -38,8 +38,8 @@
 
   /* A file of the server's, for the person to keep. */
   /** @type {Hetero["download"]} */
-  async function download(what) {
-    const answer = await request(`/d/${editor.page.view.document}/${what}`);
+  async function download(address) {
+    const answer = await request(address);
     const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());

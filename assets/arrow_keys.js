@@ -22,8 +22,8 @@
    */
   function neighbour(node, key) {
     const at = node.position();
-    if (key === "ArrowDown") return nearest(node.outgoers("node"), at);
-    if (key === "ArrowUp") return nearest(node.incomers("node"), at);
+    if (key === "ArrowDown") return nearest(node.outgoers("edge").not(".state").targets(), at);
+    if (key === "ArrowUp") return nearest(node.incomers("edge").not(".state").sources(), at);
     const beside = page.cy
       .nodes()
       .not(".frame")

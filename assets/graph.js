@@ -121,7 +121,11 @@
 
   /** @param {Cy} cy */
   function firstView(cy) {
-    const sources = cy.nodes().not(".frame").roots(),
+    const sources = cy
+        .nodes()
+        .not(".frame")
+        .nodes()
+        .filter((node) => node.incomers("edge").not(".state").empty()),
       box = pictureBox() ?? cy.elements().boundingBox();
     const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
     const change = page.view.change,
@@ -194,6 +198,8 @@
       styles = partOf(shown, "styles")?.data,
       picture = editor.byId("preview")?.querySelector("svg");
     if (!view) {
+      const name = partOf(shown, "set-name")?.children;
+      document.title = name ? `${name} · Hetero Editor` : "Hetero Editor";
       editor.byId("preview")?.remove();
       return;
     }

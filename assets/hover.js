@@ -2,7 +2,8 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page,
+    STATES = 4; // that a tooltip names
   let timer = 0;
 
   /** @type {Hetero["hoverOver"]} */
@@ -12,15 +13,35 @@
     const isEdge = target.isEdge(),
       id = (/** @type {CyNode} */ node) => editor.opId(node.id());
     const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
-    const pairs = isEdge ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
+    const states = isEdge && target.data("states"),
+      pairs = isEdge && !states ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
     if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
     timer = window.setTimeout(async () => {
       const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
       page.hovered = target;
-      const answer = await editor.ask(`hover?${asked}`).catch(() => null); // a tooltip less is no fault
-      if (answer && page.hovered === target) show(answer.content);
+      const content = states
+        ? statesInWords(states)
+        : await editor.ask(`hover?${asked}`).then(
+            (answer) => answer.content,
+            () => null, // a tooltip less is no fault
+          );
+      if (page.hovered === target) show(content);
     }, 320);
   }
+
+  /**
+   * @param {string} type
+   * @param {unknown} children
+   */
+  const element = (type, children) => ({ namespace: "dash_html_components", type, props: { children } });
+
+  /** @param {string[][]} states */
+  const statesInWords = (states) => [
+    ...states
+      .slice(0, STATES)
+      .map(([output, input]) => element("Div", [element("B", output), element("Div", `The next step reads it as ${input}`)])),
+    ...(states.length > STATES ? [element("Div", `and ${states.length - STATES} more`)] : []),
+  ];
 
   const place = () => `${page.cy.zoom()} ${page.cy.pan().x} ${page.cy.pan().y}`;
 

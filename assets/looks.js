@@ -126,6 +126,7 @@
 
     /** @param {any} data @returns {Looks} */
     edge(data) {
+      if (data.states) return { data: {}, classes: {} };
       const { part, device } = this.view;
       let crosses = false,
         moves = false;

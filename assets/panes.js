@@ -32,7 +32,7 @@
 
   function downloadComparison() {
     const names = tickedNames();
-    if (names) editor.download(`comparison?${names}`).catch(editor.complain);
+    if (names) editor.download(`/d/${page.view.document}/comparison?${names}`).catch(editor.complain);
   }
 
   /** @type {Set<string>} */

@@ -112,7 +112,8 @@
    * @param {boolean} labelled
    */
   function svgEdge(edge, labelled) {
-    const points = [edge.sourceEndpoint(), ...(edge.hasClass("bent") ? edge.segmentPoints() : []), edge.targetEndpoint()];
+    const through = edge.hasClass("bent") ? edge.segmentPoints() : edge.isLoop() ? edge.controlPoints() : [],
+      points = [edge.sourceEndpoint(), ...through, edge.targetEndpoint()];
     const colour = edge.style("line-color"),
       width = parseFloat(edge.style("width")),
       opacity = edge.style("opacity");

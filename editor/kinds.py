@@ -64,6 +64,12 @@ def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ())
     return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(elsewhere))
 
 
+def weakest(bases: Sequence[Basis]) -> Basis:
+    """What a sum of figures is: the weakest of what they are, one of them at least."""
+    order = (Kind.ESTIMATE, Kind.PREDICTION, Kind.MEASUREMENT)
+    return min(bases, key=lambda basis: order.index(basis.kind))
+
+
 def basis_of_energy(costs: Basis) -> Basis:
     """What joules are that come from stated watts, whatever the seconds are."""
     return Basis(Kind.ESTIMATE, f"from stated watts and times {costs.source}", costs.detail)

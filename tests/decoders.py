@@ -20,9 +20,10 @@ BUILDER_KINDS = ("llama", "qwen", "int4")
 _SHAPE = _MAKER.Shape(LAYERS, HIDDEN, HEADS, KV_HEADS, VOCABULARY)
 
 
-def plain_decoder(path: Path, seed: int = 0) -> Path:
+def plain_decoder(path: Path, seed: int = 0, layers: int = LAYERS) -> Path:
     """With plain ops: the cache grows by Concat, the mask is made of lengths."""
-    return Path(_MAKER.make(path, "plain", _SHAPE, seed))
+    shape = _MAKER.Shape(layers, HIDDEN, HEADS, KV_HEADS, VOCABULARY)
+    return Path(_MAKER.make(path, "plain", shape, seed))
 
 
 def fused_decoder(folder: Path, seed: int = 0, kind: str = "llama") -> Path:

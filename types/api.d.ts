@@ -241,6 +241,7 @@ export interface EdgeData {
   bytes: number;
   shape: string;
   pairs?: number[][];
+  states?: string[][];
   weights?: string;
   distances?: string;
 }

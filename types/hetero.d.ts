@@ -302,8 +302,8 @@ interface Hetero {
   /** A request to any address of the server; an answer that is an error is one here, with `status`. */
   request(address: string, options?: RequestInit): Promise<Response>;
   ask: Ask;
-  /** Fetches a file of the document for the person to keep. */
-  download(what: string): Promise<void>;
+  /** Fetches a file of the server's for the person to keep. */
+  download(address: string): Promise<void>;
   /** One of the page's own components, as Dash takes it. */
   component(type: string, props: object): unknown;
   /** Says over the graph what went wrong. */

@@ -52,6 +52,7 @@ from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private
 from editor.workspace.history import Store
+from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
 from editor.workspace.sizes import (
@@ -137,7 +138,8 @@ class AppState:
             for path in (*map(Path, roots), *named, self.examples, self.uploads.folder)
         )
 
-    def _check_path(self, path: Path) -> None:
+    def check_path(self, path: Path) -> None:
+        """Raises ``EditorError`` for a path that pages may not open."""
         if self._roots is not None and not any(
             path.resolve().is_relative_to(root) for root in self._roots
         ):
@@ -146,9 +148,21 @@ class AppState:
                 "the server with --root"
             )
 
+    def checked_path(self, request: OpenRequest) -> Path:
+        """The path of a request, where pages may open it and its device table.
+
+        Raises:
+            EditorError: they may not, or it is no path.
+        """
+        path = local_path(request.path)
+        self.check_path(path)
+        if isinstance(request.devices, str) and not is_hetero(request.devices):
+            self.check_path(local_path(request.devices))
+        return path
+
     def begin(self) -> None:
-        """Starts the worker and opens what the command line named, while the page still loads."""
-        if self.start is not None:
+        """Starts the worker and opens what the command line named, while the page still loads; a set waits for its page."""
+        if self.start is not None and not is_set(Path(self.start.path)):
             self._first = Future()
         threading.Thread(target=self._begin, args=(self._first,), daemon=True).start()
 
@@ -234,20 +248,17 @@ class AppState:
             EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for,
                 ``EarlierWorkError`` when the request says to ask and the earlier work was edited.
         """
-        path = _local_path(request.path)
-        self._check_path(path)
-        if isinstance(request.devices, str) and not is_hetero(request.devices):
-            self._check_path(_local_path(request.devices))
+        path = self.checked_path(request)
         if path.suffix == ".json":
-            return self._open_plan(path)
+            return self.open_plan(path)
         devices = [dict(d.entry) for d in load_devices(request.devices)]
-        graph = self._load(path, request.define, request.assume_sizes)
+        graph = self.load(path, request.define, request.assume_sizes)
         known = self.store.find(str(graph.path), graph.sha256, graph.define, devices)
         if known is not None and (known.cursor == 0 or request.earlier == "continue"):
             return self.document(known.id)
         if known is not None and request.earlier == "ask":
             raise EarlierWorkError(known.id, known.updated)
-        return self._create(graph, devices, Settings(), text_of_table(request.devices))
+        return self.create(graph, devices, Settings(), text_of_table(request.devices))
 
     def document(self, document_id: str) -> Document:
         """A document by its id, loaded again where needed.
@@ -263,14 +274,14 @@ class AppState:
         record = self.store.get(document_id)
         if record is None:
             raise PlanError("This document is not in the workspace any more.")
-        graph = self._load(Path(record.model), record.define)
+        graph = self.load(Path(record.model), record.define)
         if graph.sha256 != record.sha256:
             raise PlanError(
                 f"{record.model} changed since this document was made. Open the file again to start a "
                 "new document; this one keeps its history."
             )
         current = self.store.decisions(record.id, record.cursor)
-        answers = self._ask(graph, current["devices"])
+        answers = self.ask(graph, current["devices"])
         return self._keep(Document(self.store, record, Solver(graph, current, answers)))
 
     def with_sizes(
@@ -289,7 +300,7 @@ class AppState:
         """
         document = self.document(document_id)
         graph = check_same(
-            self._load(document.graph.path, {**document.graph.define, **define}),
+            self.load(document.graph.path, {**document.graph.define, **define}),
             document.graph.sha256,
         )
         if dict(graph.define) == dict(document.graph.define):
@@ -303,7 +314,7 @@ class AppState:
         )
         if known is not None:
             return self.document(known.id)
-        resized = self._create(graph, entries, settings, document.devices_text, should_stop)
+        resized = self.create(graph, entries, settings, document.devices_text, should_stop)
         for name, decisions in self.store.layouts(document_id).items():
             self.store.keep_layout(resized.id, name, decisions)
         return resized
@@ -396,7 +407,7 @@ class AppState:
             EditorError: the model is gone, or the decisions do not fit it.
         """
         document = self.document(document_id)
-        graph = self._load(self.advised_model(document_id, idea), document.graph.define)
+        graph = self.load(self.advised_model(document_id, idea), document.graph.define)
         settings = document.placement.settings
         pins = {key: label for key, label in settings.pins.items() if key in graph.key_index}
         settings = with_known_costs(
@@ -404,7 +415,7 @@ class AppState:
             best_source(graph, document.devices),
         )
         entries = [dict(d.entry) for d in document.devices]
-        return self._create(graph, entries, settings, document.devices_text)
+        return self.create(graph, entries, settings, document.devices_text)
 
     def _advised(self, document_id: str) -> Path:
         return self.uploads.folder / f"{document_id}-advice"
@@ -413,8 +424,8 @@ class AppState:
         """Reads a document's model at other sizes, and asks what its devices can run of it."""
 
         def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:
-            graph = check_same(self._load(document.graph.path, define), document.graph.sha256)
-            answers = self._ask(graph, [dict(d.entry) for d in document.devices])
+            graph = check_same(self.load(document.graph.path, define), document.graph.sha256)
+            answers = self.ask(graph, [dict(d.entry) for d in document.devices])
             return graph, [answers[d.name] for d in document.devices]
 
         return load
@@ -530,25 +541,30 @@ class AppState:
         finally:
             self._opening.discard(job)
 
-    def _open_plan(self, path: Path) -> Document:
+    def open_plan(self, path: Path) -> Document:
+        """A new document of a plan in a file.
+
+        Raises:
+            EditorError: the file or its model cannot be read.
+        """
         document = plan_file.read(path)
         if not is_utf8(json.dumps(document, ensure_ascii=False)):
             raise PlanError(
                 f"{path}: a name in it, perhaps of its model, is not UTF-8; use the command line"
             )
-        self._check_path(plan_file.model_path(document, path))
+        self.check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
         settings = with_costs_of_here(graph, devices, settings, path)
         entries = [dict(d.entry) for d in devices]
-        answers = self._ask(graph, entries)
+        answers = self.ask(graph, entries)
         solved = solve(graph, devices, settings, [answers[d.name] for d in devices])
         # A document stores decisions: where they lead elsewhere here, pins keep the placement of the file.
         kept = pin_to_affinity(
             solved, {key: str(name) for key, name in document["affinities"].items()}
         )
-        return self._create(graph, entries, kept.settings)
+        return self.create(graph, entries, kept.settings)
 
-    def _create(
+    def create(
         self,
         graph: Graph,
         devices: list[dict[str, Any]],
@@ -556,8 +572,14 @@ class AppState:
         devices_text: str = "",
         should_stop: Callable[[], bool] = bool,
     ) -> Document:
+        """A new document.
+
+        Raises:
+            EditorError: the settings have no solution.
+            Cancelled: it was told to stop.
+        """
         decisions = first_decisions(settings, devices)
-        solver = Solver(graph, decisions, self._ask(graph, devices))
+        solver = Solver(graph, decisions, self.ask(graph, devices))
         try:
             solver.solve(decisions, should_stop)  # fails before anything is stored
         except EditorError:
@@ -574,7 +596,12 @@ class AppState:
         )
         return self._keep(Document(self.store, record, solver))
 
-    def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
+    def load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
+        """A model, read in a job.
+
+        Raises:
+            EditorError: it cannot be read; ``UnboundSymbolError`` where sizes must be asked for.
+        """
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name a model file first.")
         _check_utf8(str(path))
@@ -585,7 +612,7 @@ class AppState:
             graph = self._wait(READING, tasks.load_graph, *asked)
         assert graph is not None
         if graph.unbound and assume_sizes:
-            return self._load(path, {**define, **proposed_sizes(graph)})
+            return self.load(path, {**define, **proposed_sizes(graph)})
         if graph.unbound:
             raise UnboundSymbolError(
                 f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
@@ -595,7 +622,8 @@ class AppState:
             )
         return graph
 
-    def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
+    def ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
+        """Name of a device -> the ops that it can run, asked in a job."""
         table = load_devices(devices)
         entries = [dict(d.entry) for d in table]
         early = self._head_start
@@ -649,7 +677,7 @@ def _check_utf8(path: str) -> None:
         )
 
 
-def _local_path(text: str) -> Path:
+def local_path(text: str) -> Path:
     """A path that a person typed.
 
     Raises:

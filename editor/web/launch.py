@@ -69,8 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "model",
         nargs="?",
-        metavar="MODEL|PLAN",
-        help="a model (ONNX, OpenVINO IR, TFLite, TensorFlow, PaddlePaddle) or a plan .json",
+        metavar="MODEL|PLAN|SET",
+        help="a model (ONNX, OpenVINO IR, TFLite, TensorFlow, PaddlePaddle), a plan .json, or several models: set.json or a "
+        "folder",
     )
     parser.add_argument(
         "--devices",
@@ -160,7 +161,7 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
     starting = threading.Thread(target=_start, args=(jobs,), daemon=True)
     note_ending()
     try:
-        if start is not None and not start.path.endswith(".json"):
+        if start is not None and _is_one_model(Path(start.path)):
             early = ModelPreloader(
                 local, start.path, start.define, start.devices, assume_sizes=True
             )
@@ -203,6 +204,11 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
         local.close()
         jobs.close()
     return 0
+
+
+def _is_one_model(path: Path) -> bool:
+    """Whether a path may be a model: not a plan, or a folder of several."""
+    return path.suffix != ".json" and (not path.is_dir() or (path / "saved_model.pb").is_file())
 
 
 def _folder_is_there() -> bool:

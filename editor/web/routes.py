@@ -36,6 +36,7 @@ from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
 from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
+from editor.web.sets import exported
 from editor.web.view import op_costs, view_of
 from editor.workspace.document import Document
 
@@ -58,6 +59,7 @@ def canvas_routes(state: AppState) -> APIRouter:
     _add_drawing(router, state)
     _add_layouts(router, state)
     _add_runs(router, state)
+    _add_sets(router, state)
     _add_uploads(router, state)
     return router
 
@@ -187,13 +189,9 @@ def _add_layouts(router: APIRouter, state: AppState) -> None:
     @router.get("/d/{document}/comparison", response_class=Response)
     async def comparison(document: str, names: _Names) -> Response:
         """A standalone page of some layouts, as a file."""
-        name, content = await state.long_work.run(
-            comparison_page, state, document, names[:MAX_COMPARED]
-        )
-        return Response(
-            content,
-            media_type="text/html",
-            headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"},
+        return _file(
+            *await state.long_work.run(comparison_page, state, document, names[:MAX_COMPARED]),
+            "text/html",
         )
 
 
@@ -227,6 +225,13 @@ def _add_runs(router: APIRouter, state: AppState) -> None:
             yield event
 
 
+def _add_sets(router: APIRouter, state: AppState) -> None:
+    @router.get("/set/{models}/export", response_class=Response)
+    async def export(models: str, form: str) -> Response:
+        """All models of a set in a format, with their plans and ``set.json``, as a zip file."""
+        return _file(*await state.long_work.run(exported, state, models, form), "application/zip")
+
+
 def _add_uploads(router: APIRouter, state: AppState) -> None:
     @router.put("/models/{upload}", status_code=204)
     async def receive(request: Request, upload: str, name: str) -> None:
@@ -248,6 +253,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def _answer(kind: Any, content: Any) -> Response:
     """Writes what the server made itself: it is not checked again."""
     return Response(_adapter(kind).dump_json(content), media_type="application/json")
+
+
+def _file(name: str, content: bytes, kind: str) -> Response:
+    """A file for the person to keep."""
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    return Response(content, media_type=kind, headers=headers)
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

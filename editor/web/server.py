@@ -37,6 +37,7 @@ from editor.web.callbacks import (
     exporting,
     following,
     opening,
+    sets,
 )
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
@@ -153,6 +154,7 @@ def create_app(state: AppState) -> Dash:
     following.register(app, state)
     benchmarking.register(app, state)
     exporting.register(app, state)
+    sets.register(app, state)
     device_editing.register(app, state)
     clientside.register(app)
 

@@ -144,10 +144,10 @@ class Uploads:
             incoming.writing -= 1
 
     def finish(self, upload: str) -> Path:
-        """The model or plan of a complete upload, after unpacking it where it is a zip file.
+        """The model or plan of a complete upload, or its folder where it has several; a zip file is unpacked.
 
         Raises:
-            EditorError: there is no model, or more than one; the upload is removed.
+            EditorError: there is no model, or more than one plan; the upload is removed.
         """
         folder, incoming = self._folder_of(upload), self._uploads.get(upload)
         if incoming is not None and incoming.writing:
@@ -289,6 +289,8 @@ def _the_model(files: list[Path], folder: Path) -> Path:
         found = [path for path in files if path.suffix.lower() == suffix]
         if len(found) == 1:
             return found[0]
+        if found and suffix in MODEL_SUFFIXES:
+            return folder  # a set of models
         if found:
             names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
             raise EditorError(

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from editor.errors import WorkspaceError
 from editor.workspace.folders import file_of, folder_of, make_private
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 """The newest step in ``migrations/versions``."""
 
 metadata = sa.MetaData()
@@ -83,6 +83,29 @@ accuracies = sa.Table(
     sa.Column("figures", sa.LargeBinary, nullable=False),
 )
 """The last accuracy of each plan, by the plan's fingerprint."""
+
+sets = sa.Table(
+    "sets",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("title", sa.String, nullable=False),
+    sa.Column("origin", sa.String(64), nullable=False, index=True),
+    sa.Column("devices", sa.JSON, nullable=False),
+    sa.Column("updated", sa.String, nullable=False),
+)
+"""Sets of models; ``origin`` is a digest of what a set was made of, ``devices`` the table that its models share."""
+
+set_models = sa.Table(
+    "set_models",
+    metadata,
+    sa.Column("set", sa.String(32), sa.ForeignKey("sets.id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("document", sa.String(32), nullable=False, index=True),
+    sa.Column("runs", sa.Float, nullable=False),
+    sa.Column("source", sa.String(16), nullable=False),
+)
+"""The models of each set: a document each, and how often it runs for one answer."""
 
 steps_applied = sa.Table(
     "alembic_version", metadata, sa.Column("version_num", sa.String(32), primary_key=True)

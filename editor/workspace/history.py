@@ -21,6 +21,8 @@ from editor.workspace.database import (
     layouts,
     revisions,
     runs,
+    set_models,
+    sets,
 )
 from editor.workspace.folders import Author, current_author
 
@@ -137,6 +139,31 @@ class Run:
     """Of a benchmark, seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
 
 
+@dataclass(frozen=True)
+class SetModel:
+    """A model of a set."""
+
+    name: str
+    document: str
+    """Id of its document"""
+    runs: float
+    """Runs for one answer"""
+    source: str
+    """Of ``runs``: given or assumed"""
+
+
+@dataclass(frozen=True)
+class SetRecord:
+    """A set of models on one device table."""
+
+    id: str
+    title: str
+    origin: str
+    devices: list[dict[str, Any]]
+    updated: str
+    models: tuple[SetModel, ...]
+
+
 class StaleDocumentError(EditorError):
     """Another writer has changed the document since it was read."""
 
@@ -202,8 +229,10 @@ class Store:
             return [Record(**row._mapping) for row in rows]
 
     def remove(self, document: str) -> None:
-        """Removes a document with its history, layouts and benchmarks."""
+        """Removes a document with its history, layouts and benchmarks, and takes it out of sets; an empty set goes."""
         with self._database.write() as db:
+            db.execute(set_models.delete().where(set_models.c.document == document))
+            db.execute(sets.delete().where(sets.c.id.not_in(sa.select(set_models.c.set))))
             for table in (changes, revisions, layouts, runs, accuracies):
                 db.execute(table.delete().where(table.c.document == document))
             db.execute(documents.delete().where(documents.c.id == document))
@@ -415,6 +444,74 @@ class Store:
         with self._database.read() as db:
             row = db.execute(found.order_by(accuracies.c.when.desc()).limit(1)).first()
         return Run(row.when, _unpack(row.figures, "an accuracy")) if row else None
+
+    def create_set(
+        self,
+        title: str,
+        origin: str,
+        devices: Sequence[Mapping[str, Any]],
+        models: Sequence[SetModel],
+    ) -> SetRecord:
+        """A new set of documents."""
+        table = [dict(entry) for entry in devices]
+        made = SetRecord(uuid.uuid4().hex[:12], title, origin, table, _now(), tuple(models))
+        values = {key: value for key, value in vars(made).items() if key != "models"}
+        with self._database.write() as db:
+            db.execute(sets.insert().values(**values))
+            for position, model in enumerate(models):
+                db.execute(
+                    set_models.insert().values(set=made.id, position=position, **vars(model))
+                )
+        return made
+
+    def get_set(self, identity: str) -> SetRecord | None:
+        """A set by its id; None when it does not exist."""
+        return next(iter(self._sets(sets.c.id == identity)), None)
+
+    def find_set(self, origin: str) -> SetRecord | None:
+        """The latest set that was made of the same; None where there is none."""
+        return next(iter(self._sets(sets.c.origin == origin)), None)
+
+    def set_of(self, document: str) -> SetRecord | None:
+        """The set that a document is a model of; None where it is in none."""
+        mine = sa.select(set_models.c.set).where(set_models.c.document == document)
+        return next(iter(self._sets(sets.c.id.in_(mine))), None)
+
+    def recent_sets(self, limit: int) -> list[SetRecord]:
+        """The most recently used sets, the latest first."""
+        return self._sets(sa.true(), limit)
+
+    def _sets(self, where: sa.ColumnElement[bool], limit: int = 1) -> list[SetRecord]:
+        found = sa.select(sets).where(where).order_by(sets.c.updated.desc()).limit(limit)
+        with self._database.read() as db:
+            rows = db.execute(found).all()
+            models = db.execute(
+                sa.select(set_models)
+                .where(set_models.c.set.in_([row.id for row in rows]))
+                .order_by(set_models.c.position)
+            ).all()
+        return [
+            SetRecord(
+                **row._mapping,
+                models=tuple(
+                    SetModel(m.name, m.document, m.runs, m.source)
+                    for m in models
+                    if m.set == row.id
+                ),
+            )
+            for row in rows
+        ]
+
+    def keep_set_runs(self, identity: str, runs_of: Mapping[str, float]) -> None:
+        """Stores how often some models of a set run for one answer; from now on these are given."""
+        with self._database.write() as db:
+            for name, count in runs_of.items():
+                db.execute(
+                    set_models.update()
+                    .where(set_models.c.set == identity, set_models.c.name == name)
+                    .values(runs=count, source="given")
+                )
+            db.execute(sets.update().where(sets.c.id == identity).values(updated=_now()))
 
 
 def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:

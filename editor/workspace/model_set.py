@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from editor.graph.loading import load_model
 from editor.graph.model_file import MODEL_SUFFIXES
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import states_of
-from editor.kinds import Basis
+from editor.kinds import Basis, weakest
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
@@ -29,11 +29,14 @@ from editor.text import human_bytes, human_seconds, pluralize
 from editor.workspace.plan import Plan, load_plan
 
 FORMAT, VERSION = "hetero-editor/set", 1
+_FILE = "set.json"
 TOKENS = 64
 """Times that a decoder runs in an answer, where nothing else is said."""
 STEPS = 20
 """Times that the denoiser of a diffusion model runs, where nothing else is said."""
 MOST_MODELS = 16
+Source = Literal["given", "assumed"]
+_MOST_RUNS = 1e9
 _MOST_ORDERED = 4
 """Models of which every order is tried."""
 _MOST_TRIES = 8
@@ -105,21 +108,38 @@ class ModelSet:
         return sum(each.of_answer for each in self.members)
 
     @property
+    def basis(self) -> Basis:
+        """What ``seconds`` is."""
+        return weakest([each.basis for each in self.members])
+
+    @property
     def shared(self) -> list[SharedDevice]:
         """[device] memory and load of all models together."""
         found = []
-        for number, device in enumerate(self.devices):
-            memories = [each.plan.run_memory.devices[number] for each in self.members]
+        for device in self.devices:
+            held = self.held(device.name)
             found.append(
                 SharedDevice(
                     device.name,
-                    sum(memory.constants for memory in memories),
-                    max(memory.peak - memory.constants for memory in memories),
+                    sum(weights for weights, _ in held),
+                    max(run for _, run in held),
                     device.memory,
-                    sum(each.runs * _busy(each.plan.placement, number) for each in self.members),
+                    sum(
+                        each.runs * _busy(each.plan.placement, device.name) for each in self.members
+                    ),
                 )
             )
         return found
+
+    def held(self, device: str) -> list[tuple[int, int]]:
+        """[model] bytes of weights on a device, and bytes that a run holds beside them."""
+        return [
+            next(
+                ((m.constants, m.peak - m.constants) for m in memories if m.device == device),
+                (0, 0),
+            )
+            for memories in (each.plan.run_memory.devices for each in self.members)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -127,7 +147,7 @@ class ModelSet:
             "format": FORMAT,
             "version": VERSION,
             "seconds": self.seconds,
-            "kind": self.members[0].basis.kind,
+            "kind": self.basis.kind,
             "models": [
                 {
                     "name": each.name,
@@ -157,8 +177,7 @@ class ModelSet:
 
     def text(self) -> str:
         """A few lines for a terminal."""
-        kinds = {each.basis.kind for each in self.members}
-        lines = [f"One answer: {human_seconds(self.seconds)} ({' and '.join(sorted(kinds))})"]
+        lines = [f"One answer: {human_seconds(self.seconds)} ({self.basis.kind})"]
         for each in self.members:
             ops = ", ".join(f"{n} on {d}" for d, n in each.plan.placement.op_counts.items() if n)
             times = f"{each.runs:g} x {human_seconds(each.seconds)}"
@@ -184,7 +203,48 @@ class ModelSet:
         """Writes ``set.json``, and for each model a folder with its ``plan.json``."""
         folder = as_path(out_dir, "the folder of a set", PlanError)
         paths = [each.plan.save(folder / each.name / "plan.json") for each in self.members]
-        return [write_atomic(folder / "set.json", json_text(self.to_dict())), *paths]
+        return [write_atomic(folder / _FILE, json_text(self.to_dict())), *paths]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model as ``set.json`` names it."""
+
+    name: str
+    plan: Path
+    runs: float
+    source: Source
+
+
+def read_set(path: str | Path) -> tuple[list[Entry], list[dict[str, Any]]]:
+    """The models that ``set.json`` (or the folder that has it) names, and the device table that they share.
+
+    Raises:
+        PlanError: the file is damaged.
+    """
+    path = as_path(path, "a set's file", PlanError)
+    path = path / _FILE if path.is_dir() else path
+    try:
+        document = parse_json(read_text(path, PlanError))
+        if document.get("format") != FORMAT or document.get("version") != VERSION:
+            raise PlanError(f"{path}: not a set of models of Hetero Editor")
+        entries = [
+            Entry(
+                str(entry["name"]),
+                path.parent / str(entry["plan"]),
+                checked_runs(str(entry["name"]), entry["runs"]),
+                "given" if entry.get("runs_source") == "given" else "assumed",
+            )
+            for entry in document["models"]
+        ]
+        table = [dict(entry) for entry in document["table"]]
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlanError(f"{path}: damaged set ({type(error).__name__}: {error})") from error
+    except ModelError as error:
+        raise PlanError(f"{path}: {error}") from error
+    if not entries:
+        raise PlanError(f"{path}: the set has no models")
+    return entries, table
 
 
 def load_set(path: str | Path) -> ModelSet:
@@ -193,26 +253,27 @@ def load_set(path: str | Path) -> ModelSet:
     Raises:
         PlanError: the file is damaged, or a plan cannot be read.
     """
-    path = as_path(path, "a set's file", PlanError)
-    path = path / "set.json" if path.is_dir() else path
+    entries, table = read_set(path)
+    return ModelSet(
+        [member_of(each.name, load_plan(each.plan), each.runs, each.source) for each in entries],
+        load_devices(table),
+    )
+
+
+def is_set(path: Path) -> bool:
+    """Whether a path is of several models: ``set.json``, the folder that has it, or a folder of models."""
+    if path.is_dir():
+        if (path / _FILE).is_file():
+            return True
+        try:
+            return len(model_paths(path)) > 1
+        except ModelError:
+            return False  # what opens the path says why
     try:
-        document = parse_json(read_text(path, PlanError))
-        if document.get("format") != FORMAT or document.get("version") != VERSION:
-            raise PlanError(f"{path}: not a set of models of Hetero Editor")
-        entries = [
-            (str(e["name"]), str(e["plan"]), float(e["runs"]), str(e.get("runs_source")))
-            for e in document["models"]
-        ]
-        table = [dict(entry) for entry in document["table"]]
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlanError(f"{path}: damaged set ({type(error).__name__}: {error})") from error
-    members = [
-        _member(name, load_plan(path.parent / plan), runs, "given" if how == "given" else "assumed")
-        for name, plan, runs, how in entries
-    ]
-    if not members:
-        raise PlanError(f"{path}: the set has no models")
-    return ModelSet(members, load_devices(table))
+        document = parse_json(read_text(path, PlanError)) if path.suffix == ".json" else None
+    except (EditorError, json.JSONDecodeError):
+        return False
+    return isinstance(document, dict) and document.get("format") == FORMAT
 
 
 def partition_set(
@@ -249,14 +310,47 @@ def partition_set(
 
     paths = model_paths(models)
     graphs = _graphs(paths, {} if define is None else as_mapping(define, "define"))
-    times = _runs(graphs, {} if runs is None else as_mapping(runs, "runs"))
+    times = runs_of(graphs, {} if runs is None else as_mapping(runs, "runs"))
     table = devices if _is_table(devices) else load_devices(devices)  # type: ignore[arg-type]
     options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
     settings = Settings(as_text(policy, "policy"), options, rules=parse_rules(rules))
-    solver = _Solver(graphs, {name: n for name, (n, _) in times.items()}, table, settings)  # type: ignore[arg-type]
-    placements = solver.best()
-    members = [_member(name, Plan(placements[name]), *times[name]) for name in graphs]
+    placements = place_set(
+        graphs,
+        {name: n for name, (n, _) in times.items()},
+        table,  # type: ignore[arg-type]
+        dict.fromkeys(graphs, settings),
+    )
+    members = [member_of(name, Plan(placements[name]), *times[name]) for name in graphs]
     return ModelSet(members, table)  # type: ignore[arg-type]
+
+
+def place_set(
+    graphs: Mapping[str, Graph],
+    runs: Mapping[str, float],
+    devices: Sequence[Device],
+    settings: Mapping[str, Settings],
+    answers: Mapping[str, list[Capability]] | None = None,
+    should_stop: Callable[[], bool] = bool,
+) -> dict[str, Placement]:
+    """Name -> placement of each model on one device table, as ``partition_set`` does it.
+
+    Args:
+        graphs: name -> model with all its sizes.
+        runs: name -> runs for one answer.
+        devices: the table that the models share.
+        settings: name -> policy, pins and rules.
+        answers: name -> the ops that each device can run; the runtimes are asked by default.
+        should_stop: asked between and during solutions, which then end with what was found so far.
+
+    Raises:
+        EditorError: no order fits the memory.
+    """
+    if answers is None:
+        answers = {
+            name: [capability(graph, device) for device in devices]
+            for name, graph in graphs.items()
+        }
+    return _Solver(graphs, runs, devices, settings, answers, should_stop).best()
 
 
 def model_paths(models: Sequence[str | Path] | str | Path) -> list[Path]:
@@ -299,13 +393,12 @@ class _Solver:
         graphs: Mapping[str, Graph],
         runs: Mapping[str, float],
         devices: Sequence[Device],
-        settings: Settings,
+        settings: Mapping[str, Settings],
+        answers: Mapping[str, list[Capability]],
+        should_stop: Callable[[], bool],
     ) -> None:
         self.graphs, self.runs, self.devices, self.settings = graphs, runs, devices, settings
-        self._answers: dict[str, list[Capability]] = {
-            name: [capability(graph, device) for device in devices]
-            for name, graph in graphs.items()
-        }
+        self._answers, self._should_stop = answers, should_stop
         self._known: dict[tuple[str, tuple[int | None, ...]], Placement | EditorError] = {}
 
     def best(self) -> dict[str, Placement]:
@@ -378,7 +471,7 @@ class _Solver:
                 0 if limit is None else max(size - limit, 0)
                 for size, limit in zip(needed, limits, strict=True)
             ]
-            if not any(over) or self.settings.policy not in _WITHIN_MEMORY:
+            if not any(over) or self.settings[name].policy not in _WITHIN_MEMORY:
                 return found
             left = [
                 None if size is None else size - more for size, more in zip(left, over, strict=True)
@@ -392,7 +485,11 @@ class _Solver:
             table = [_with_memory(d, m) for d, m in zip(self.devices, left, strict=True)]
             try:
                 self._known[key] = solve(
-                    self.graphs[name], table, self.settings, self._answers[name]
+                    self.graphs[name],
+                    table,
+                    self.settings[name],
+                    self._answers[name],
+                    self._should_stop,
                 )
             except EditorError as error:
                 self._known[key] = EditorError(f"{name}: {error}")
@@ -426,16 +523,18 @@ def _with_memory(device: Device, left: int | None) -> Device:
     return replace(device, memory=left, entry={**entry, "memory": left})
 
 
-def _member(name: str, plan: Plan, runs: float, source: Literal["given", "assumed"]) -> Member:
+def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
+    """A model of a set with what a run of its plan takes."""
     costs, basis = costs_of_plan(plan.placement)
     return Member(name, plan, runs, source, plan.placement.price(costs).total, basis)
 
 
-def _busy(placement: Placement, device: int) -> float:
+def _busy(placement: Placement, device: str) -> float:
     """seconds in which a device computes in one run."""
+    number = next((i for i, d in enumerate(placement.devices) if d.name == device), -1)
     costs, placed = costs_of_plan(placement)[0], placement.placed_ops
-    mine = placed[placement.assignment.device[placed] == device]
-    return float(costs.op[mine, device].sum())
+    mine = placed[placement.assignment.device[placed] == number]
+    return float(costs.op[mine, number].sum())
 
 
 def _graphs(paths: Sequence[Path], define: Mapping[str, int]) -> dict[str, Graph]:
@@ -451,7 +550,7 @@ def _graphs(paths: Sequence[Path], define: Mapping[str, int]) -> dict[str, Graph
         graph = load_model(path, mine) if mine else graph
         if graph.unbound:
             graph = load_model(path, {**mine, **proposed_sizes(graph)})
-        found[_unique(path, found)] = graph
+        found[unique_name(path, found)] = graph
     if unknown := [key for key in define if key not in used]:
         raise ModelError(f"no model of the set has a dimension {unknown[0]!r} to choose")
     return found
@@ -461,7 +560,7 @@ def _axes(graph: Graph) -> set[str]:
     return {dim for dims in graph.input_dims.values() for dim in dims if isinstance(dim, str)}
 
 
-def _unique(path: Path, taken: Mapping[str, Any]) -> str:
+def unique_name(path: Path, taken: Mapping[str, Any]) -> str:
     """The name of a model in its set: its file's, or its folder's where the file is called ``model``."""
     stem = path.name if path.is_dir() else path.stem
     name = path.absolute().parent.name if stem in ("model", "openvino_model") else stem
@@ -471,20 +570,34 @@ def _unique(path: Path, taken: Mapping[str, Any]) -> str:
     return name
 
 
-def _runs(
+def runs_of(
     graphs: Mapping[str, Graph], given: Mapping[str, float]
-) -> dict[str, tuple[float, Literal["given", "assumed"]]]:
-    for name, count in given.items():
+) -> dict[str, tuple[float, Source]]:
+    """Name -> runs for one answer, and how they are known.
+
+    Raises:
+        ModelError: a name is none of a model, or its number is not above 0.
+    """
+    for name in given:
         if name not in graphs:
             raise ModelError(f"no model of the set is called {name!r}; it has: {', '.join(graphs)}")
-        if not isinstance(count, int | float) or not 0 < count <= 1e9:
-            raise ModelError(f"{name} runs {shown(count)} times: give a number above 0")
     return {
-        name: (float(given[name]), "given")
+        name: (checked_runs(name, given[name]), "given")
         if name in given
         else (_usual_runs(name, graph), "assumed")
         for name, graph in graphs.items()
     }
+
+
+def checked_runs(name: str, count: Any) -> float:
+    """Runs for one answer.
+
+    Raises:
+        ModelError: it is no number above 0.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count <= _MOST_RUNS:
+        raise ModelError(f"{name} runs {shown(count)} times: give a number above 0")
+    return float(count)
 
 
 def _usual_runs(name: str, graph: Graph) -> float:

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 from decoders import plain_decoder
-from pages import Server, ready
+from pages import Server, ready, until
 from playwright.sync_api import Page, expect
 
 import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.placement import Settings
+from editor.web.drawing.elements import elements, split
 from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
 
@@ -122,3 +123,37 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(card.locator(".memory-chart.growth")).to_be_visible()
     page.click("role=tab[name=Transfers]")
     expect(page.get_by_text("This plan has none.").first).to_be_visible()
+
+
+def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    table = [dict(d.entry) for d in load_devices("HETERO:CPU")]
+    record = Store(str(server.workspace)).create(
+        path.name, str(path), graph.sha256, graph.define, first_decisions(Settings(), table)
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    looks = page.evaluate(
+        "() => heteroCy.edges('.state').map((e) => [e.style('line-style'), e.style('visibility')])"
+    )
+    assert looks == [["dashed", "visible"]] * 4
+    drawn = page.evaluate("() => heteroCy.nodes().map((n) => [n.id(), n.position()])")
+    nodes = split(elements(graph))[0]
+    assert {name: (at["x"], at["y"]) for name, at in drawn} == {
+        node["data"]["id"]: (node["position"]["x"], node["position"]["y"]) for node in nodes
+    }
+    where = (
+        "() => { const e = heteroCy.edges('.state').last(); heteroCy.zoom(1); heteroCy.center(e); "
+        "const p = e.renderedMidpoint(), b = document.querySelector('#graph').getBoundingClientRect(); "
+        "return [b.x + p.x, b.y + p.y]; }"
+    )
+    page.mouse.move(*page.evaluate(where))
+    hover = page.locator("#hover")
+    expect(hover).to_contain_text("The next step reads it as past_key_values.1.value")
+    expect(hover.get_by_text("present.1.value")).to_be_visible()
+    page.select_option("#detail-mode", "blocks")
+    until(page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.terminal').empty()")
+    assert page.evaluate(
+        "() => heteroCy.edges('.state').every((e) => e.isLoop() && e.visible() && e.controlPoints().length)"
+    )

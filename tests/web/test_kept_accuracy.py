@@ -122,7 +122,8 @@ def test_it_goes_with_its_document(state: AppState, document: Document) -> None:
 def test_a_workspace_without_the_table_gets_it(tmp_path: Path) -> None:
     Store(str(tmp_path))
     with sqlite3.connect(tmp_path / "workspace.db") as db:
-        db.execute("DROP TABLE accuracies")
+        for table in ("accuracies", "set_models", "sets"):
+            db.execute(f"DROP TABLE {table}")
         db.execute("UPDATE alembic_version SET version_num = '0003'")
     store = Store(str(tmp_path))
     store.keep_accuracy("a", "p", {"x": 1})

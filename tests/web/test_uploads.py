@@ -102,7 +102,7 @@ def test_a_zip_file_is_unpacked(tmp_path: Path) -> None:
         ([], "no model that opens"),
         (["a.txt"], "no model that opens"),
         (["a.txt", "a/b.gguf"], "a/b.gguf: a GGUF file holds weights"),
-        (["a.onnx", "b.onnx"], "2 .onnx files"),
+        (["a.json", "b.json"], "2 .json files"),
     ],
 )
 def test_an_upload_without_one_model_is_a_message_and_is_removed(
@@ -114,6 +114,14 @@ def test_an_upload_without_one_model_is_a_message_and_is_removed(
     with pytest.raises(EditorError, match=fault):
         uploads.finish("abcdef0123")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_several_models_are_a_set(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path)
+    for name in ("a.onnx", "b.onnx"):
+        put(uploads, name, b"content")
+    folder = uploads.finish("abcdef0123")
+    assert sorted(path.name for path in folder.iterdir()) == ["a.onnx", "b.onnx"]
 
 
 def zip_of(*entries: tuple[zipfile.ZipInfo | str, bytes]) -> bytes:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import tempfile
-import zipfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
-from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
 from editor.exports.glow import partition_log
-from editor.exports.model_copy import copied_bytes
 from editor.exports.registry import export_notes
-from editor.files import json_text, safe_stem, write_atomic
+from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
+from editor.web.packing import packed, written
 from editor.web.panels.notice import notice
 from editor.web.tasks import Task
 from editor.workspace.document import Document
@@ -60,58 +57,16 @@ def register(app: Dash, state: AppState) -> None:
             )
 
 
-MAX_DOWNLOAD_BYTES = 256 << 20
-"""Above this a browser chokes on a download that goes through the page."""
-
-
-_WEIGHTS_BYTES = 1 << 20
-"""Larger files are weights, which take seconds to compress and hardly shrink."""
-
-
 def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict[str, Any]:
-    """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
-    if form in WITH_WEIGHTS:
-        _check_size(copied_bytes(document.graph), form)
-    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
-        folder, options = Path(name), {}
-        taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
-        runs = [r.figures["report"] for r in document.runs_of_plan() if "report" in r.figures]
-        if runs and "measured" in taken:
-            file = write_atomic(Path(beside) / "benchmark.json", json_text(runs[0]))
-            options["measured"] = str(file)
-        if "accuracy" in taken and (accuracy := document.accuracy()) is not None:
-            file = write_atomic(Path(beside) / "accuracy.json", json_text(accuracy.as_dict()))
-            options["accuracy"] = str(file)
-        paths = (
-            document.plan.write_kit(folder, device)
-            if form == "kit"
-            else document.plan.export(cast("ExportForm", form), folder, **options)
-        )
-        _check_size(sum(path.stat().st_size for path in paths), form)
+    """The files of a format: one as it is, several as a zip file; ``device`` is the one of a kit."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = written(document, form, folder, device)
         if len(paths) == 1:
             return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for number, path in enumerate(sorted(paths)):
-                task.step(number, len(paths), "Packing files")
-                entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
-                how = (
-                    zipfile.ZIP_STORED
-                    if path.stat().st_size > _WEIGHTS_BYTES
-                    else zipfile.ZIP_DEFLATED
-                )
-                archive.writestr(entry, path.read_bytes(), how)
         names = [document.graph.name, form, *([device] if device else [])]
-        return dict(dcc.send_bytes(packed.getvalue(), f"{'_'.join(map(safe_stem, names))}.zip"))
-
-
-def _check_size(total: int, form: str) -> None:
-    """Raises ``ExportError`` where a browser would choke on a download of so many bytes."""
-    if total > MAX_DOWNLOAD_BYTES:
-        command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
-        raise ExportError(
-            f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
-            f"`python -m editor {command} --out DIR`"
+        return dict(
+            dcc.send_bytes(packed(paths, folder, task), f"{'_'.join(map(safe_stem, names))}.zip")
         )
 
 

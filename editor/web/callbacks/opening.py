@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, Literal
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
@@ -16,10 +17,13 @@ from editor.web.drawing.thumbnail import picture_plan
 from editor.web.messages import RELOAD, Text, validated
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.pages.editor import editor_page
+from editor.web.pages.model_set import set_page
 from editor.web.pages.start import EXAMPLES, earlier_form, resolve_spec, start_page, symbol_form
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
+from editor.web.sets import open_address, open_set, opened
 from editor.workspace.document import Document
+from editor.workspace.model_set import is_set
 
 
 class _Wanted(BaseModel):
@@ -161,7 +165,7 @@ def register(app: Dash, state: AppState) -> None:
             wanted = OpenRequest(
                 asked.path, asked.devices, asked.define, asked.assume_sizes, asked.earlier
             )
-            document = await state.long_work.run(state.open, wanted)
+            address = await state.long_work.run(open_address, state, wanted)
         except EarlierWorkError as error:
             return no_update, None, earlier_form(error), ""
         except UnboundSymbolError as error:
@@ -178,20 +182,27 @@ def register(app: Dash, state: AppState) -> None:
             )
             has_sizes = request.get("define")  # the model cannot have them: the form stays
             return no_update, problem(text, title), no_update if has_sizes else None, ""
-        return f"/d/{document.id}", None, None, ""
+        return address, None, None, ""
 
 
 def page_at(state: AppState, path: str) -> Any:
-    """What the address shows: a document, the one that was opened first, or the start page."""
+    """What the address shows: a document, a set, what was opened first, or the start page."""
     path = path.rstrip("/")
     if path.startswith("/d/"):
         try:
             return _page(state, state.document(path.removeprefix("/d/")))
         except EditorError as error:
             return start_page(state, error=str(error))
+    if path.startswith("/set/"):
+        try:
+            return set_page(state, opened(state, path.removeprefix("/set/")))
+        except EditorError as error:
+            return start_page(state, error=str(error))
     if path:
         return start_page(state)
     try:
+        if state.start is not None and is_set(Path(state.start.path)):
+            return set_page(state, opened(state, open_set(state, state.start)))
         first = state.open_first()
     except EditorError:
         return start_page(
@@ -204,7 +215,9 @@ def _page(state: AppState, document: Document) -> Any:
     """The page of a document, which is in the list of recent work from now on."""
     ribbon = ribbon_of(document)
     picture_plan(state.store.folder, document, ribbon)
-    return editor_page(document, ribbon, state.job_options(document))
+    return editor_page(
+        document, ribbon, state.job_options(document), state.store.set_of(document.id)
+    )
 
 
 def _whole(value: object) -> bool:

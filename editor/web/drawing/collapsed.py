@@ -23,6 +23,7 @@ from editor.web.drawing.elements import (
     visible_ops,
 )
 from editor.web.drawing.spans import spans
+from editor.web.drawing.state_edges import edges_between_ops, edges_between_terminals
 from editor.web.messages import DetailShown
 from editor.workspace.document import Document
 
@@ -176,7 +177,7 @@ def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
         )
     if too_many(graph):
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
-    return elements(graph)
+    return [*elements(graph), *edges_between_terminals(graph)]
 
 
 def _title(scopes: Scopes, number: int) -> tuple[str, str]:
@@ -335,6 +336,7 @@ def _grouped(
         ),
         *nodes,
         *edges,
+        *edges_between_ops(graph, nodes, place.tolist()),
     ]
 
 

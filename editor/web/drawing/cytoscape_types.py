@@ -52,9 +52,11 @@ class EdgeData(TypedDict):
     target: str
     bytes: int
     shape: str
-    """Of the tensor, or of the first of several; written on the edge where there is room."""
+    """Of the tensor, or of the first of several; written on the edge where there is room, but for "?"."""
     pairs: NotRequired[list[list[int]]]
     """[producer, consumer] of the tensors between blocks."""
+    states: NotRequired[list[list[str]]]
+    """[output, input]: the edge leads from one step to the next."""
     weights: NotRequired[str]
     distances: NotRequired[str]
 

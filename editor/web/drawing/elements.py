@@ -23,7 +23,17 @@ from editor.web.drawing.cytoscape_types import (
 )
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
+_SIZES = {
+    "group": (NODE_WIDTH + 14, 46),
+    "terminal": (NODE_WIDTH, 26),
+    "op": (NODE_WIDTH, NODE_HEIGHT),
+}
 _NAME_LIMIT = 19
+
+
+def size_of(classes: str) -> tuple[int, int]:
+    """Width and height of a node by its classes."""
+    return _SIZES[classes.rsplit(maxsplit=1)[-1]]
 
 
 def visible_ops(graph: Graph) -> list[int]:

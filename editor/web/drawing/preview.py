@@ -14,18 +14,13 @@ from html import escape
 from editor.text import shorten_distinct, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
+from editor.web.drawing.elements import size_of, split, visible_ops
 from editor.web.drawing.spans import ops_of
 from editor.web.drawing.styles import WIDEST_BYTES
 from editor.web.messages import View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-_SIZES = {
-    "group": (NODE_WIDTH + 14, 46),
-    "terminal": (NODE_WIDTH, 26),
-    "op": (NODE_WIDTH, NODE_HEIGHT),
-}
 _NAME, _WORDS, _BRIEF = 12, 20, 13
 
 WAIT = '<div id="preview" data-wait hidden></div>'
@@ -37,6 +32,7 @@ def preview(document: Document) -> str:
     if not visible_ops(document.graph):
         return ""
     nodes, frames, drawn_edges = split(shown_elements(document, first_detail(document.graph)))
+    drawn_edges = [e for e in drawn_edges if "states" not in e["data"]]  # with the live graph
     picture = _Picture(nodes, view_of(document))
     edges = "".join(map(picture.edge, drawn_edges))
     x0, x1, y0, y1 = picture.bounds(frames, drawn_edges)
@@ -66,7 +62,7 @@ class _Picture:
         self.view = view
         self.index = {op: i for i, op in enumerate(view["ops"])}
         self.at = {n["data"]["id"]: (n["position"]["x"], n["position"]["y"]) for n in nodes}
-        self.size = {n["data"]["id"]: _SIZES[n["classes"].split()[-1]] for n in nodes}
+        self.size = {n["data"]["id"]: size_of(n["classes"]) for n in nodes}
         self.ops = {n["data"]["id"]: _ops(n["data"]) for n in nodes}
 
     def bounds(self, frames: list[Frame], edges: list[Edge]) -> tuple[float, float, float, float]:

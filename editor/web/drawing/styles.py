@@ -14,6 +14,7 @@ _COLOURS = {
     "light": {
         "ground": "#f3f5f7",
         "edge": "#b4bac2",
+        "state": "#868e96",
         "cross": "#343a40",
         "ink": "#212529",
         "terminal": "#eef0f3",
@@ -25,6 +26,7 @@ _COLOURS = {
     "dark": {
         "ground": "#15171a",
         "edge": "#565d66",
+        "state": "#6c747d",
         "cross": "#f1f3f5",
         "ink": "#e9ecef",
         "terminal": "#2b3036",
@@ -177,6 +179,28 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {
             "selector": "edge.faint",
             "style": {"visibility": "hidden", "width": 1, "target-arrow-shape": "none"},
+        },
+        # From one step to the next: quieter than what flows within a step.
+        {
+            "selector": "edge.state",
+            "style": {
+                "width": 1.2,
+                "line-style": "dashed",
+                "line-dash-pattern": [3, 4],
+                "line-color": c["state"],
+                "target-arrow-color": c["state"],
+                "target-arrow-shape": "triangle",
+                "arrow-scale": 0.7,
+            },
+        },
+        {
+            "selector": "edge.state:loop",
+            "style": {
+                "curve-style": "bezier",
+                "loop-direction": "90deg",
+                "loop-sweep": "30deg",
+                "control-point-step-size": 0.65 * NODE_WIDTH,
+            },
         },
         {
             "selector": "edge.faint.lit, edge.faint.mark",

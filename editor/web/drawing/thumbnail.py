@@ -41,7 +41,8 @@ def thumbnail_svg(ribbon: Ribbon, colours: Mapping[str, str], names: Sequence[st
         for device, path in _paths(parts, total or len(parts) or 1, not total).items()
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+        f'preserveAspectRatio="none">'
         f"<title>{escape(said)}</title>{strips}</svg>"
     )
 

@@ -35,6 +35,7 @@ from editor.web.panels.verdict import verdict
 from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
+from editor.workspace.history import SetRecord
 
 
 def _details(graph: Graph) -> list[dict[str, Any]]:
@@ -48,8 +49,17 @@ def _details(graph: Graph) -> list[dict[str, Any]]:
     ]
 
 
-def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
-    """Everything there is to see of a document; ``options`` are those of its last measurement."""
+def editor_page(
+    document: Document, ribbon: Ribbon, options: JobOptions, of: SetRecord | None = None
+) -> html.Div:
+    """Everything there is to see of a document.
+
+    Args:
+        document: what is shown.
+        ribbon: a run of it.
+        options: those of its last measurement.
+        of: the set that it is a model of.
+    """
     return html.Div(
         [
             controls.Store(id="doc", data=document.id),
@@ -63,7 +73,7 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
             controls.Deferred(dcc.Download(id="download")),
             html.Div(id="live", className="unseen", role="status"),
             html.Div(id="connection", hidden=True, role="alert"),
-            _header(document),
+            _header(document, of),
             tools_panel(document),
             html.Div(
                 [
@@ -157,7 +167,7 @@ def _palette() -> html.Div:
     )
 
 
-def _header(document: Document) -> html.Header:
+def _header(document: Document, of: SetRecord | None) -> html.Header:
     graph = document.graph
     return html.Header(
         [
@@ -174,6 +184,14 @@ def _header(document: Document) -> html.Header:
                     html.H1(document.title, className="model-name"),
                     html.Div(
                         [
+                            controls.Link(
+                                f"← {of.title}",
+                                href=f"/set/{of.id}",
+                                className="link set-back",
+                                title="Back to the set of models",
+                            )
+                            if of is not None
+                            else None,
                             html.Span(
                                 f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"
                             ),

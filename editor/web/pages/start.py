@@ -17,7 +17,7 @@ from editor.web.drawing.thumbnail import thumbnail_of
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.panels.device_form import choices
 from editor.web.panels.parts import icon, problem, scheme_toggle
-from editor.workspace.history import Record
+from editor.workspace.history import Record, SetRecord
 from editor.workspace.sizes import size_words
 
 
@@ -36,7 +36,7 @@ _FIRST_RECENT, _MOST_RECENT = 6, 200
 """Documents that are listed at first, and in all."""
 FORMAT_WORDS = (
     "ONNX, OpenVINO IR (.xml with .bin), TensorFlow Lite, SavedModel or .pb, PaddlePaddle, PyTorch .pt2; "
-    "a folder or zip of one; a plan (.json)"
+    "a folder or zip of one; several for a set; a plan or set (.json)"
 )
 _GLOW = 3
 """Index of the first example for the compiler Glow, whose development has ended; they are folded."""
@@ -229,7 +229,7 @@ def _own_model(devices: str) -> list[Any]:
             [
                 controls.Field(
                     id="path",
-                    label="Or the path of a model or plan on this machine",
+                    label="Or the path of a model, a plan, set.json or a folder of models on this machine",
                     placeholder="/models/my-model.onnx",
                     className="grow",
                 ),
@@ -264,7 +264,7 @@ def _own_model(devices: str) -> list[Any]:
 
 def _recent(state: AppState) -> list[Any]:
     try:
-        records = state.store.recent(_MOST_RECENT)
+        records, sets = state.store.recent(_MOST_RECENT), state.store.recent_sets(_MOST_RECENT)
     except WorkspaceError as error:
         return [
             html.H2("Recent", className="heading"),
@@ -272,7 +272,16 @@ def _recent(state: AppState) -> list[Any]:
         ]
     if not records:
         return []
-    rows = [_row(state, record) for record in records]
+    used = {record.id: record.updated for record in records}
+    inside = {model.document for each in sets for model in each.models}
+    found = [
+        *((r.updated, _row(state, r)) for r in records if r.id not in inside),
+        *(
+            (max(s.updated, *(used.get(m.document, "") for m in s.models)), _set_row(s))
+            for s in sets
+        ),
+    ]
+    rows = [row for _, row in sorted(found, key=lambda each: each[0], reverse=True)]
     return [
         html.H2("Recent", className="heading"),
         html.Div(rows[:_FIRST_RECENT]),
@@ -282,6 +291,32 @@ def _recent(state: AppState) -> list[Any]:
         if len(rows) > _FIRST_RECENT
         else None,
     ]
+
+
+def _set_row(record: SetRecord) -> controls.Link:
+    devices = ", ".join(str(e.get("name") or e.get("backendName")) for e in record.devices)
+    return controls.Link(
+        [
+            html.Span(
+                [
+                    html.B(record.title, title=record.title),
+                    html.Span(
+                        record.updated[:16].replace("T", " ") + " UTC", className="recent-time"
+                    ),
+                ],
+                className="recent-line",
+            ),
+            html.Span(
+                [
+                    html.Span(f"set of {len(record.models)}", className="recent-set"),
+                    html.Span(devices, className="recent-devices", title=devices),
+                ],
+                className="recent-line",
+            ),
+        ],
+        href=f"/set/{record.id}",
+        className="recent",
+    )
 
 
 def _row(state: AppState, record: Record) -> controls.Link:

@@ -1,0 +1,72 @@
+"""Files of exports as downloads."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from editor.errors import ExportError
+from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
+from editor.exports.model_copy import copied_bytes
+from editor.files import json_text, write_atomic
+from editor.web.tasks import Task
+from editor.workspace.document import Document
+
+MAX_DOWNLOAD_BYTES = 256 << 20
+"""Above this a browser chokes on a download that goes through the page."""
+_WEIGHTS_BYTES = 1 << 20
+"""Larger files are weights, which take seconds to compress and hardly shrink."""
+
+
+def written(document: Document, form: str, folder: Path, device: str = "") -> list[Path]:
+    """Files of a format, with what was measured of the plan; ``device`` is the one of a kit.
+
+    Raises:
+        ExportError: the format cannot say what is in the plan, or the files are too large for a download.
+    """
+    if form in WITH_WEIGHTS:
+        _check_size(copied_bytes(document.graph), form)
+    with tempfile.TemporaryDirectory() as beside:
+        options = {}
+        taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
+        runs = [r.figures["report"] for r in document.runs_of_plan() if "report" in r.figures]
+        if runs and "measured" in taken:
+            file = write_atomic(Path(beside) / "benchmark.json", json_text(runs[0]))
+            options["measured"] = str(file)
+        if "accuracy" in taken and (accuracy := document.accuracy()) is not None:
+            file = write_atomic(Path(beside) / "accuracy.json", json_text(accuracy.as_dict()))
+            options["accuracy"] = str(file)
+        paths = (
+            document.plan.write_kit(folder, device)
+            if form == "kit"
+            else document.plan.export(cast("ExportForm", form), folder, **options)
+        )
+    _check_size(sum(path.stat().st_size for path in paths), form)
+    return paths
+
+
+def packed(paths: Sequence[Path], folder: Path, task: Task) -> bytes:
+    """A zip file with fixed dates of files below a folder."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, path in enumerate(sorted(paths)):
+            task.step(number, len(paths), "Packing files")
+            entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
+            large = path.stat().st_size > _WEIGHTS_BYTES
+            how = zipfile.ZIP_STORED if large else zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes(), how)
+    return content.getvalue()
+
+
+def _check_size(total: int, form: str) -> None:
+    """Raises ``ExportError`` where a browser would choke on a download of so many bytes."""
+    if total > MAX_DOWNLOAD_BYTES:
+        command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
+        raise ExportError(
+            f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
+            f"`python -m editor {command} --out DIR`"
+        )

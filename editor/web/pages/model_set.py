@@ -1,0 +1,255 @@
+"""The page of a set: a row for each model, and what all take of each device together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+
+from editor.exports.dot import device_colour
+from editor.text import human_bytes, human_seconds, pluralize
+from editor.web import controls
+from editor.web.app_state import AppState
+from editor.web.drawing.ribbon import ribbon_of
+from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
+from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
+from editor.web.sets import OpenSet, forms_for
+from editor.workspace.document import Document
+from editor.workspace.model_set import Member, ModelSet, SharedDevice
+
+
+def set_page(state: AppState, found: OpenSet) -> html.Div:
+    """Everything there is to see of a set."""
+    forms = [{"value": name, "label": label} for name, label in forms_for(found.documents).items()]
+    return html.Div(
+        [
+            controls.Store(id="set", data=found.record.id),
+            html.Header(
+                [
+                    controls.Link(
+                        [
+                            html.Span(className="logo"),
+                            html.Span("Hetero Editor", className="brand"),
+                        ],
+                        href="/open",
+                        className="home",
+                        title="Open another model",
+                    ),
+                    html.Span(className="spring"),
+                    scheme_toggle(),
+                ],
+                id="header",
+            ),
+            html.Main(
+                [
+                    html.Div(
+                        [
+                            html.H1(found.record.title, id="set-name"),
+                            html.Span(className="spring"),
+                            controls.Select(
+                                id="set-form",
+                                data=forms,
+                                value="plan",
+                                width=230,
+                                **{"aria-label": "Format of the export"},
+                            ),
+                            html.Button(
+                                "Export all",
+                                className="button",
+                                title="A zip file with set.json, and a folder for each model",
+                                **{"data-set-export": found.record.id},
+                            ),
+                            controls.Button(
+                                "Place again",
+                                id="set-place",
+                                primary=True,
+                                title="Each model beside the others, with its own pins, rules and policy",
+                            ),
+                        ],
+                        className="set-title",
+                    ),
+                    html.Div(id="notice"),
+                    html.Div(_body(state, found), id="set-body"),
+                ],
+                id="set-main",
+            ),
+        ]
+    )
+
+
+_COLUMNS = (
+    "Model",
+    "Ops per device, a run from left to right",
+    "Times per answer",
+    "One run",
+    "In an answer",
+)
+
+
+def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
+    """What changes on the page of a set, by place: fields stay as they are, so that who types in one is not interrupted."""
+    models = found.models
+    parts: dict[str, list[Any]] = {
+        "answer": [
+            html.B(f"{human_seconds(models.seconds)} an answer", className="set-figure"),
+            " ",
+            basis_badge(models.basis),
+            html.Span(
+                f"{pluralize(len(models.members), 'model')}, one after the other; the weights of all stay in memory",
+                className="hint",
+            ),
+        ],
+        "devices": [_device(models, i, device) for i, device in enumerate(models.shared)],
+    }
+    for i, (member, document) in enumerate(zip(models.members, found.documents, strict=True)):
+        share = member.of_answer / models.seconds if models.seconds else 0.0
+        parts |= {
+            f"{i} name": [pluralize(len(member.plan.subgraphs), "subgraph")],
+            f"{i} plan": _plan(state, models, member, document),
+            f"{i} runs": ["assumed" if member.source == "assumed" else ""],
+            f"{i} run": [human_seconds(member.seconds), " ", basis_badge(member.basis)],
+            f"{i} answer": [
+                human_seconds(member.of_answer),
+                html.Div(f"{share:.0%}", className="soft"),
+            ],
+        }
+    return parts
+
+
+def _body(state: AppState, found: OpenSet) -> list[Any]:
+    """The figure of the set, its models and its devices."""
+    parts = set_parts(state, found)
+
+    def part(at: str, **more: Any) -> html.Div:
+        return html.Div(parts[at], id={"type": "set-part", "at": at}, **more)
+
+    rows = [
+        html.Tr(
+            [
+                html.Th(
+                    [
+                        controls.Link(
+                            member.name,
+                            href=f"/d/{document.id}",
+                            title=f"Open in the editor: {document.graph.path}",
+                        ),
+                        part(f"{i} name", className="soft"),
+                    ],
+                    scope="row",
+                ),
+                html.Td(part(f"{i} plan"), className="set-plan"),
+                html.Td(
+                    [
+                        controls.Field(
+                            id={"type": "set-runs", "name": member.name},
+                            type="number",
+                            value=member.runs,
+                            min=0,
+                            debounce=True,
+                            width=90,
+                            **{"aria-label": f"Times that {member.name} runs for one answer"},
+                        ),
+                        part(f"{i} runs", className="soft"),
+                    ]
+                ),
+                html.Td(part(f"{i} run")),
+                html.Td(part(f"{i} answer")),
+            ],
+            **{"data-model": member.name},
+        )
+        for i, (member, document) in enumerate(
+            zip(found.models.members, found.documents, strict=True)
+        )
+    ]
+    heads = [html.Th(title, scope="col") for title in _COLUMNS]
+    return [
+        part("answer", className="set-answer"),
+        html.Div(
+            html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="set-models"),
+            className="set-wide",
+        ),
+        heading("What all models take of each device"),
+        part("devices"),
+    ]
+
+
+def _plan(state: AppState, models: ModelSet, member: Member, document: Document) -> list[Any]:
+    """A run from left to right, and how many ops each device has."""
+    picture_plan(state.store.folder, document, ribbon_of(document))
+    picture = thumbnail_of(state.store.folder, document.id)
+    counts = member.plan.placement.op_counts
+    ops = [
+        html.Span(
+            [swatch(device_colour(i)), f"{device.name} {counts[device.name]:,}"],
+            className="set-ops",
+        )
+        for i, device in enumerate(models.devices)
+        if counts.get(device.name)
+    ]
+    shown = html.Img(src=picture[0], alt=picture[1], title=picture[1]) if picture else None
+    return [shown, html.Div(ops)]
+
+
+def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section:
+    held = models.held(device.device)
+    most = max(each.needed for each in models.shared) or 1
+    top = max(device.needed, device.limit if device.limit is not None else most, 1)
+    over = device.limit is not None and device.needed > device.limit
+    parts = [
+        (f"weights of {member.name}", weights, "")
+        for member, (weights, _) in zip(models.members, held, strict=True)
+        if weights
+    ]
+    if device.run:
+        longest = max(range(len(held)), key=lambda i: held[i][1])
+        parts.append((f"a run of {models.members[longest].name}", device.run, " set-run"))
+    words = " + ".join(f"{what} {human_bytes(size)}" for what, size, _ in parts)
+    limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
+    colour = device_colour(number)
+    return html.Section(
+        [
+            html.H3(
+                [
+                    swatch(colour),
+                    device.device,
+                    html.Span(
+                        [
+                            f"{human_bytes(device.needed)}{limit}",
+                            html.B(
+                                f" {human_bytes(device.needed - (device.limit or 0))} too much",
+                                className="over",
+                            )
+                            if over
+                            else None,
+                            f", computes for {human_seconds(device.busy)} of an answer",
+                        ]
+                    ),
+                ]
+            ),
+            html.Div(
+                [
+                    *(
+                        html.Span(
+                            className=f"set-part{kind}",
+                            title=f"{what}: {human_bytes(size)}",
+                            style={"width": f"{100 * size / top:.2f}%", "backgroundColor": colour},
+                        )
+                        for what, size, kind in parts
+                    ),
+                    html.Span(
+                        className="set-limit",
+                        title=f"Limit: {human_bytes(device.limit or 0)}",
+                        style={"left": f"{100 * (device.limit or 0) / top:.2f}%"},
+                    )
+                    if over
+                    else None,
+                ],
+                className="set-bar",
+                role="img",
+                **{"aria-label": f"Memory of {device.device}: {human_bytes(device.needed)}{limit}"},
+            ),
+            html.Div(words or "Nothing of the set is on it.", className="soft"),
+        ],
+        className="memory-device",
+        **{"data-device": device.device},
+    )

@@ -1,0 +1,235 @@
+"""Sets of models as the page has them: a document for each model, whose plans share one device table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from editor.devices.table import load_devices, text_of_table
+from editor.errors import ModelError, PlanError
+from editor.exports.formats import FORMATS
+from editor.files import json_text, read_text, safe_stem, write_atomic
+from editor.graph.graph import Graph
+from editor.placement.placement import Settings
+from editor.text import human_seconds
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.packing import packed, written
+from editor.web.tasks import Task
+from editor.workspace.document import Document
+from editor.workspace.history import SetModel, SetRecord
+from editor.workspace.model_set import (
+    ModelSet,
+    checked_runs,
+    is_set,
+    member_of,
+    model_paths,
+    place_set,
+    read_set,
+    runs_of,
+    unique_name,
+)
+
+_opening = threading.Lock()
+"""Two pages that open the same models at once get the same set."""
+
+
+@dataclass(frozen=True)
+class OpenSet:
+    """A set of the workspace with its documents."""
+
+    record: SetRecord
+    documents: tuple[Document, ...]
+    models: ModelSet
+    """The plans that the documents had when the set was asked for, and what they take."""
+
+
+def open_address(state: AppState, request: OpenRequest) -> str:
+    """Opens a model, a plan or a set; returns the address of its page.
+
+    Raises:
+        EditorError: as ``AppState.open`` does.
+    """
+    if is_set(state.checked_path(request)):
+        return f"/set/{open_set(state, request)}"
+    return f"/d/{state.open(request).id}"
+
+
+def open_set(state: AppState, request: OpenRequest) -> str:
+    """Id of the set of ``set.json`` or of the models of a folder; the earlier one where it was opened before.
+
+    Raises:
+        EditorError: a model or plan cannot be read, or the models do not fit the devices.
+    """
+    path = state.checked_path(request)
+    with _opening:
+        if path.suffix == ".json" or (path / "set.json").is_file():
+            return _of_file(state, path if path.suffix == ".json" else path / "set.json")
+        return _of_models(state, path, request)
+
+
+def _of_file(state: AppState, path: Path) -> str:
+    origin = _digest([str(path.absolute()), read_text(path, PlanError)])
+    if (known := state.store.find_set(origin)) is not None:
+        return known.id
+    entries, table = read_set(path)
+    documents = []
+    for entry in entries:
+        state.check_path(entry.plan)
+        documents.append(state.open_plan(entry.plan))
+    models = [
+        SetModel(entry.name, document.id, entry.runs, entry.source)
+        for entry, document in zip(entries, documents, strict=True)
+    ]
+    return state.store.create_set(_title(models), origin, table, models).id
+
+
+def _of_models(state: AppState, folder: Path, request: OpenRequest) -> str:
+    devices = load_devices(request.devices)
+    table = [dict(device.entry) for device in devices]
+    graphs: dict[str, Graph] = {}
+    for path in model_paths(folder):
+        graph = state.load(path, {}, assume_sizes=True)
+        if chosen := {n: size for n, size in request.define.items() if n in graph.define}:
+            graph = state.load(path, chosen, assume_sizes=True)
+        graphs[unique_name(path, graphs)] = graph
+    origin = _digest([table, *([str(g.path), g.sha256, g.define] for g in graphs.values())])
+    if (known := state.store.find_set(origin)) is not None:
+        return known.id
+    runs = runs_of(graphs, {})
+    placements = place_set(
+        graphs,
+        {name: count for name, (count, _) in runs.items()},
+        devices,
+        dict.fromkeys(graphs, Settings("memory")),
+        _answers(state, graphs, table),
+    )
+    text = text_of_table(request.devices)
+    models = []
+    for name, graph in graphs.items():
+        entries = [dict(device.entry) for device in placements[name].devices]
+        document = state.create(graph, entries, placements[name].settings, text)
+        models.append(SetModel(name, document.id, *runs[name]))
+    return state.store.create_set(_title(models), origin, table, models).id
+
+
+def _answers(state: AppState, graphs: Mapping[str, Graph], table: list[dict[str, Any]]) -> Any:
+    """Name of a model -> what each device can run of it."""
+    return {name: list(state.ask(graph, table).values()) for name, graph in graphs.items()}
+
+
+def opened(state: AppState, identity: str) -> OpenSet:
+    """A set of the workspace.
+
+    Raises:
+        EditorError: there is none, or a model of it cannot be read any more.
+    """
+    record = state.store.get_set(identity)
+    if record is None:
+        raise PlanError("This set is not in the workspace any more.")
+    documents = tuple(state.document(model.document) for model in record.models)
+    for document in documents:
+        document.refresh()
+    members = [
+        member_of(
+            model.name, document.plan, model.runs, "given" if model.source == "given" else "assumed"
+        )
+        for model, document in zip(record.models, documents, strict=True)
+    ]
+    return OpenSet(record, documents, ModelSet(members, load_devices(record.devices)))
+
+
+def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool:
+    """Stores how often models of a set run for one answer; whether any number is another one.
+
+    Raises:
+        ModelError: a number is none, or not above 0.
+    """
+    record = state.store.get_set(identity)
+    known = {model.name: model.runs for model in record.models} if record is not None else {}
+    wanted = {name: checked_runs(name, count) for name, count in runs.items() if name in known}
+    changed = {name: count for name, count in wanted.items() if count != known[name]}
+    if changed:
+        state.store.keep_set_runs(identity, changed)
+    return bool(changed)
+
+
+def place_again(state: AppState, identity: str, task: Task) -> str:
+    """Places all models of a set anew, with the pins, rules and policy of each; says what came of it.
+
+    Raises:
+        EditorError: the models do not fit the devices.
+    """
+    before = opened(state, identity)
+    names = [model.name for model in before.record.models]
+    documents = dict(zip(names, before.documents, strict=True))
+    graphs = {name: document.graph for name, document in documents.items()}
+    placements = place_set(
+        graphs,
+        {model.name: model.runs for model in before.record.models},
+        before.models.devices,
+        {name: document.placement.settings for name, document in documents.items()},
+        _answers(state, graphs, before.record.devices),
+        task.should_stop,
+    )
+    for name, document in documents.items():
+        found = placements[name]
+        document.adopt("placed beside the other models of the set", found.settings, found.devices)
+    now = opened(state, identity).models
+    if now.seconds == before.models.seconds:
+        return "Placed again: an answer takes as long as before."
+    return (
+        f"Placed again: an answer takes {human_seconds(now.seconds)} instead of "
+        f"{human_seconds(before.models.seconds)}."
+    )
+
+
+def forms_for(documents: Sequence[Document]) -> dict[str, str]:
+    """Format -> what the page calls it, of those that every model of a set can be written in."""
+    return {
+        name: form.label
+        for name, form in FORMATS.items()
+        if form.label and all(each.graph.format in form.models for each in documents)
+    }
+
+
+def exported(state: AppState, identity: str, form: str) -> tuple[str, bytes]:
+    """Name and content of a zip file: ``set.json``, and a folder for each model with its plan and the files of a format.
+
+    Raises:
+        EditorError: there is no such set or format, or the files are too large for a download.
+    """
+    found = opened(state, identity)
+    if form not in forms_for(found.documents):
+        raise ModelError(f"{form!r} is no format for all models of this set")
+    with (
+        state.tasks.begin(identity, "Writing files") as task,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        folder = Path(name)
+        paths = [write_atomic(folder / "set.json", json_text(found.models.to_dict()))]
+        for model, document in zip(found.record.models, found.documents, strict=True):
+            (folder / model.name).mkdir()
+            plan = document.plan.to_json()  # which names the model by its whole path
+            paths.append(write_atomic(folder / model.name / "plan.json", plan))
+            if form != "plan":
+                paths += written(document, form, folder / model.name)
+        return f"{safe_stem(found.record.title.replace(' + ', '_'))}_{form}.zip", packed(
+            sorted(set(paths)), folder, task
+        )
+
+
+def _title(models: Sequence[SetModel]) -> str:
+    shown = [model.name for model in models[:3]]
+    more = f" + {len(models) - 3} more" if len(models) > 3 else ""
+    return " + ".join(shown) + more
+
+
+def _digest(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,91 @@
+"""The page of a set of models, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from conftest import EXAMPLES
+from decoders import plain_decoder
+from pages import Serve, ready
+from playwright.sync_api import Page, expect
+
+
+def test_a_set_is_opened_changed_edited_and_exported(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    plain_decoder(folder / "decoder.onnx")
+    (folder / "mobilenetv2.onnx").write_bytes(
+        (EXAMPLES / "models" / "mobilenetv2.onnx").read_bytes()
+    )
+    devices = tmp_path / "devices.yaml"
+    devices.write_text(
+        "- {name: Card, backendName: CPU, memory: 30MB, peakCompute: 1.0e+13}\n"
+        "- {name: CPU, backendName: CPU}\n"
+    )
+    served = serve(str(folder), "--devices", str(devices))
+    page.goto(served.url)
+    expect(page.get_by_role("heading", name="decoder + mobilenetv2")).to_be_visible()
+    rows = page.locator("[data-model]")
+    expect(rows).to_have_count(2)
+    for name in ("decoder", "mobilenetv2"):
+        row = page.locator(f"[data-model={name}]")
+        expect(row.get_by_role("img")).to_be_visible()
+        expect(row.get_by_text(re.compile(r"Card \d+"))).to_be_visible()
+        expect(row.get_by_text("estimate from shapes")).to_be_visible()
+    card = page.locator("[data-device=Card]")
+    expect(card.get_by_text("of 30 MB")).to_be_visible()
+    assert card.locator(".set-part").count() == 3
+    bar = card.locator(".set-bar").bounding_box()
+    parts = [part.bounding_box() for part in card.locator(".set-part").all()]
+    assert bar is not None
+    assert 0 < sum(box["width"] for box in parts if box is not None) < bar["width"]
+
+    figure = page.locator(".set-figure")
+    before = figure.inner_text()
+    times = page.get_by_label("Times that mobilenetv2 runs for one answer")
+    expect(times).to_have_value("1")
+    times.fill("500")
+    times.press("Enter")
+    expect(figure).not_to_have_text(before)
+    expect(times).to_be_focused()
+    after = figure.inner_text()
+    page.reload()
+    expect(figure).to_have_text(after)
+    expect(times).to_have_value("500")
+    times.fill("0")
+    times.press("Enter")
+    expect(page.get_by_text("give a number above 0")).to_be_visible()
+    expect(figure).to_have_text(after)
+
+    page.get_by_role("button", name="Place again").click()
+    expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    page.get_by_role("link", name="mobilenetv2").click()
+    ready(page)
+    expect(page.locator(".model-name")).to_have_text("mobilenetv2.onnx")
+    expect(page).to_have_title("mobilenetv2.onnx · Hetero Editor")
+    page.get_by_role("link", name="← decoder + mobilenetv2").click()
+    expect(figure).to_be_visible()
+    expect(page).to_have_title("decoder + mobilenetv2 · Hetero Editor")
+
+    page.get_by_label("Format of the export").select_option("onnxruntime")
+    with page.expect_download() as got:
+        page.get_by_role("button", name="Export all").click()
+    assert got.value.suggested_filename == "decoder_mobilenetv2_onnxruntime.zip"
+    with zipfile.ZipFile(got.value.path()) as archive:
+        document = json.loads(archive.read("set.json"))
+        names = archive.namelist()
+    assert [model["runs"] for model in document["models"]] == [64, 500]
+    for name in ("decoder", "mobilenetv2"):
+        assert sum(file.startswith(f"{name}/") for file in names) > 1
+
+    page.get_by_role("link", name="Hetero Editor").click()
+    page.locator(".recent", has_text="decoder + mobilenetv2").click()
+    expect(figure).to_have_text(after)

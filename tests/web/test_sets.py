@@ -1,0 +1,250 @@
+"""Sets of models in the page: they are opened, kept, counted, placed again and exported."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import EXAMPLES
+from onnx import TensorProto, helper, numpy_helper
+
+import editor
+from editor.errors import EditorError
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.callbacks.opening import page_at
+from editor.web.open_request import OpenRequest
+from editor.web.sets import change_runs, exported, open_address, open_set, opened, place_again
+from editor.web.tasks import Task
+from editor.workspace.history import SetModel, Store
+from editor.workspace.model_set import load_set
+
+SIDE = 128
+WEIGHTS = SIDE * SIDE * 4
+
+
+def chain(path: Path, layers: int) -> Path:
+    """MatMuls with a weight of 64 kB each."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [64, SIDE]) for n in ("x", "y")]
+    rng = np.random.default_rng(layers)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
+        for i in range(layers)
+    ]
+    names = ["x", *(f"h{i}" for i in range(layers - 1)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
+    graph = helper.make_graph(nodes, path.stem, info[:1], info[1:], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def table(fits: int) -> list[dict[str, Any]]:
+    """A fast device that has room for so many weights, and a slow one."""
+    memory = fits * WEIGHTS + 3 * 64 * SIDE * 4
+    link = {"bandwidth": 1e11, "latency": 1e-7}
+    fast = {"name": "Fast", "backendName": "CPU", "peakCompute": 1e12, "peakDramBw": 1e12}
+    slow = {"name": "Slow", "backendName": "CPU", "peakCompute": 1e9, "peakDramBw": 1e9}
+    return [slow, {**fast, "link": link, "memory": memory}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "models"
+    made.mkdir()
+    chain(made / "rare.onnx", 4)
+    chain(made / "twin.onnx", 4)
+    return made
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+def on_fast(state: AppState, identity: str) -> dict[str, int]:
+    return {
+        member.name: member.plan.placement.op_counts["Fast"]
+        for member in opened(state, identity).models.members
+    }
+
+
+def components(tree: Any) -> Iterator[dict[str, Any]]:
+    """Properties of everything on a page."""
+    if isinstance(tree, list | tuple):
+        for each in tree:
+            yield from components(each)
+    elif hasattr(tree, "to_plotly_json"):
+        properties = tree.to_plotly_json()["props"]
+        yield properties
+        yield from components(properties.get("children"))
+
+
+def test_a_folder_of_models_opens_as_a_set_that_is_kept(
+    state: AppState, folder: Path, tmp_path: Path
+) -> None:
+    address = open_address(state, OpenRequest(str(folder), table(4)))
+    assert address.startswith("/set/")
+    identity = address.removeprefix("/set/")
+    found = opened(state, identity).models
+    told = editor.partition_set(folder, table(4))
+    assert found.seconds == told.seconds
+    assert [vars(each) for each in found.shared] == [vars(each) for each in told.shared]
+    assert open_address(state, OpenRequest(str(folder), table(4))) == address
+    assert open_address(state, OpenRequest(str(folder), table(2))) != address
+    later = AppState(Store(str(tmp_path / "workspace")), state.jobs, None, EXAMPLES)
+    assert opened(later, identity).models.to_dict() == found.to_dict()
+
+
+def test_times_change_the_figure_and_placing_again_follows_them(
+    state: AppState, folder: Path
+) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    before = opened(state, identity).models
+    often = min(on_fast(state, identity), key=lambda name: on_fast(state, identity)[name])
+    assert change_runs(state, identity, {often: 100})
+    assert not change_runs(state, identity, {often: 100})
+    counted = opened(state, identity).models
+    assert counted.seconds == pytest.approx(
+        sum(m.seconds * (100 if m.name == often else 1) for m in before.members)
+    )
+    assert [m.source for m in counted.members if m.name == often] == ["given"]
+    said = place_again(state, identity, Task("Placing", True))
+    assert "instead of" in said
+    assert on_fast(state, identity)[often] == 4
+    assert opened(state, identity).models.seconds < counted.seconds
+    assert all(
+        each.limit is None or each.needed <= each.limit
+        for each in opened(state, identity).models.shared
+    )
+    changed = [d.history.current.label for d in opened(state, identity).documents]
+    assert "placed beside the other models of the set" in changed
+
+
+@pytest.mark.parametrize("count", [0, -1, "many", None, True, 1e12])
+def test_a_number_of_times_that_is_none_is_refused(
+    state: AppState, folder: Path, count: object
+) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    before = opened(state, identity).models.to_dict()
+    with pytest.raises(EditorError, match="rare runs"):
+        change_runs(state, identity, {"rare": count})
+    assert opened(state, identity).models.to_dict() == before
+
+
+def test_a_stroke_in_a_model_is_in_the_set(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(8)))
+    first = opened(state, identity)
+    document = first.documents[0]
+    assert on_fast(state, identity)["rare"] == 4
+    assert document.paint([int(document.graph.order[-1])], 0) is None
+    now = opened(state, identity).models
+    assert on_fast(state, identity)["rare"] == 3
+    assert now.seconds > first.models.seconds
+    place_again(state, identity, Task("Placing", True))
+    assert on_fast(state, identity)["rare"] == 3, "a pin stays"
+
+
+def test_set_json_opens_with_its_plans(state: AppState, folder: Path, tmp_path: Path) -> None:
+    made = editor.partition_set(folder, table(4), runs={"twin": 7})
+    made.save(tmp_path / "out")
+    for path in (tmp_path / "out", tmp_path / "out" / "set.json"):
+        address = open_address(state, OpenRequest(str(path), "HETERO"))
+        found = opened(state, address.removeprefix("/set/")).models
+        assert found.seconds == made.seconds
+        assert found.to_dict()["devices"] == made.to_dict()["devices"]
+        assert found.to_dict()["table"] == made.to_dict()["table"]
+        assert {m.name: m.source for m in found.members} == {"rare": "assumed", "twin": "given"}
+
+
+def test_damaged_sets_are_messages(state: AppState, tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    for text, fault in (
+        ('{"format": "hetero-editor/set", "version": 9}', "not a set"),
+        ('{"format": "hetero-editor/set", "version": 1}', "damaged set"),
+    ):
+        file.write_text(text)
+        with pytest.raises(EditorError, match=fault):
+            open_address(state, OpenRequest(str(file), "HETERO"))
+    with pytest.raises(EditorError, match="not in the workspace"):
+        opened(state, "0123456789ab")
+
+
+def test_the_export_is_a_set_again_with_files_of_each_model(
+    state: AppState, folder: Path, tmp_path: Path
+) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    name, content = exported(state, identity, "onnxruntime")
+    assert name == "rare_twin_onnxruntime.zip"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(tmp_path / "got")
+    again = load_set(tmp_path / "got")
+    assert again.seconds == opened(state, identity).models.seconds
+    for model in ("rare", "twin"):
+        assert len(list((tmp_path / "got" / model).iterdir())) > 1
+    plans = zipfile.ZipFile(io.BytesIO(exported(state, identity, "plan")[1])).namelist()
+    assert sorted(plans) == ["rare/plan.json", "set.json", "twin/plan.json"]
+    with pytest.raises(EditorError, match="no format"):
+        exported(state, identity, "../x")
+
+
+def test_the_page_has_a_row_for_each_model_and_the_way_back(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    shown = list(components(page_at(state, f"/set/{identity}")))
+    assert [p["data-model"] for p in shown if "data-model" in p] == ["rare", "twin"]
+    assert [p["data-device"] for p in shown if "data-device" in p] == ["Slow", "Fast"]
+    documents = [f"/d/{model.document}" for model in opened(state, identity).record.models]
+    assert [p["href"] for p in shown if str(p.get("href")).startswith("/d/")] == documents
+    editing = list(components(page_at(state, documents[0])))
+    assert [p["children"] for p in editing if p.get("href") == f"/set/{identity}"] == [
+        "← rare + twin"
+    ]
+    start = list(components(page_at(state, "/open")))
+    links = [p["href"] for p in start if p.get("className") == "recent"]
+    assert links == [f"/set/{identity}"]
+
+
+def test_a_removed_document_leaves_its_set(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    first, second = opened(state, identity).record.models
+    state.store.remove(first.document)
+    assert [m.name for m in opened(state, identity).models.members] == ["twin"]
+    state.store.remove(second.document)
+    assert state.store.get_set(identity) is None
+
+
+def test_a_workspace_without_the_tables_gets_them(tmp_path: Path) -> None:
+    Store(str(tmp_path))
+    with sqlite3.connect(tmp_path / "workspace.db") as db:
+        for name in ("set_models", "sets"):
+            db.execute(f"DROP TABLE {name}")
+        db.execute("UPDATE alembic_version SET version_num = '0004'")
+    store = Store(str(tmp_path))
+    made = store.create_set("a", "0" * 64, [], [SetModel("m", "d", 2.0, "given")])
+    assert store.get_set(made.id) == made
+
+
+def test_a_set_names_no_plan_outside_the_roots(
+    state: AppState, folder: Path, tmp_path: Path
+) -> None:
+    made = editor.partition_set(folder, table(4))
+    made.save(tmp_path / "out")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    document = json.loads((tmp_path / "out" / "set.json").read_text())
+    for entry in document["models"]:
+        entry["plan"] = f"../out/{entry['plan']}"
+    (inside / "set.json").write_text(json.dumps(document))
+    state.limit_paths([str(inside)])
+    with pytest.raises(EditorError, match="outside the folders"):
+        open_address(state, OpenRequest(str(inside / "set.json"), "HETERO"))
