@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from editor.operating_system import cpu_name
-
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
@@ -82,7 +80,8 @@ class Result:
         source = f"`{self.command}`, {self.date}, {commit}; {self.machine}."
         if self.load is not None and self.load > BUSY:
             source += f" Beside other work: load average {self.load:.1f} at the start."
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        table = "\n".join(f"| {' | '.join(line)} |" for line in cells)
         notes = "\n".join(f"- {note}" for note in [source, *self.notes])
         return f"### {self.claim}\n\n{table}\n\n{notes}\n"
 
@@ -145,6 +144,8 @@ def _commit() -> str:
 
 
 def _machine() -> str:
+    from editor.operating_system import cpu_name  # only a script with figures needs the editor
+
     gpus = [
         line.split(":")[1].split("(")[0].strip()
         for line in _output("nvidia-smi", "-L").splitlines()
