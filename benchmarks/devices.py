@@ -65,14 +65,13 @@ for order in ([0, 1, 0, 1], [0, 2, 0, 2]):
 START = """
 import time, editor
 from editor.execution.jobs import tasks
-from editor.placement.kept import Recipe
 from editor.sandbox.jobs import JobService
 from editor.graph.proposed_sizes import proposed_sizes
 graph = editor.load_model(argument[0])
 graph = editor.load_model(argument[0], proposed_sizes(graph)) if graph.unbound else graph
 keys = [graph.op_keys[op] for op in graph.order.tolist()]
 plan = editor.partition(graph, "HETERO:OpenVINO,CPU", pins={k: "CPU" for k in keys[len(keys) // 3:len(keys) // 2]})
-recipe = Recipe(str(graph.path), dict(graph.define), [dict(d.entry) for d in plan.devices], plan.settings)
+recipe = plan.recipe()
 service = JobService()
 service.run(tasks.warm_up)
 result = []

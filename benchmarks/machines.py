@@ -1,6 +1,6 @@
 """Plans over two machines with three wires between them: what was predicted, what was measured, what a boundary costs.
 
-    python -m benchmarks.machines [--model M.onnx] [--seconds 3] [--wires 100m,10m,1g] [--json F]
+    python benchmarks/machines.py [--model M.onnx] [--seconds 3] [--wires 100m,10m,1g] [--json F]
 
 Needs root: it makes two network namespaces, `edge` and `server`. The editor, the scheduler and a slow worker (one thread,
 a share of a core where control groups allow it) are on the edge; the other worker is on the server.
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import record
 from benchmarks.wires import EDGE_ADDRESS, SERVER_ADDRESS, Link, Shape, namespaces, why_not

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -42,6 +43,8 @@ SECTIONS = (
 )
 BUSY = 1.0
 """Load average above which other programs had a share in the figures."""
+_SCRIPT = Path(sys.argv[0]).resolve()
+"""Before a script changes its folder."""
 _LOAD = float(os.environ.get("LOAD") or os.getloadavg()[0])
 _HEAD = """<!-- Made by `python -m benchmarks.record` from benchmarks/results/*.json. -->
 # Measured results
@@ -122,6 +125,7 @@ def record(name: str, rows: Sequence[Mapping[str, str]]) -> None:
         rows=[list(row.values()) for row in rows],
     )
     path.write_text(json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"recorded in {path}: do its claim and notes still hold?", file=sys.stderr)
 
 
 def spread(values: Sequence[float], unit: str = "s", digits: int = 2) -> str:
@@ -132,11 +136,11 @@ def spread(values: Sequence[float], unit: str = "s", digits: int = 2) -> str:
 
 
 def _command() -> str:
-    script = Path(sys.argv[0]).resolve().relative_to(ROOT)
-    outside = [a if not a.startswith("/") else "DIR" for a in sys.argv[1:]]
-    return shlex.join(["python", str(script), *outside])
+    arguments = ["DIR" if argument.startswith("/") else argument for argument in sys.argv[1:]]
+    return shlex.join(["python", _SCRIPT.relative_to(ROOT).as_posix(), *arguments])
 
 
+@cache
 def _commit() -> str:
     own = (":!benchmarks/results", f":!{PAGE.relative_to(ROOT)}")
     changed = _output("git", "status", "--porcelain", "--", ".", *own)
@@ -166,5 +170,7 @@ def _output(*command: str) -> str:
     return done.stdout.strip()
 
 
+if os.environ.get("RECORD") == "1":
+    _commit()  # that of the code which is measured, whatever is committed meanwhile
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")

@@ -65,9 +65,8 @@ def test_a_script_replaces_the_figures_and_keeps_the_claim(
     before = record.read(FILES[0])
     (tmp_path / "some.json").write_text(FILES[0].read_text(encoding="utf-8"), "utf-8")
     monkeypatch.setattr(record, "FOLDER", tmp_path)
-    monkeypatch.setattr(
-        sys, "argv", [str(ROOT / "benchmarks" / "scale.py"), "/elsewhere", "--ops", "3"]
-    )
+    monkeypatch.setattr(record, "_SCRIPT", ROOT / "benchmarks" / "scale.py")
+    monkeypatch.setattr(sys, "argv", ["scale.py", "/elsewhere", "--ops", "3"])
     monkeypatch.delenv("RECORD", raising=False)
     record.record("some", [{"what": "load", "3 ops": "1 s"}])
     assert record.read(tmp_path / "some.json") == before
