@@ -40,7 +40,7 @@ def main() -> None:
     for path in [*options.models, *(sorted(options.pack.glob("*/*.onnx")) if options.pack else [])]:
         for graph, size in _large(path):
             for name, table in tables(size).items():
-                rows.append(_row(path.stem, graph, name, table))
+                rows.append(_row(f"{path.parent.name}/{path.stem}", graph, name, table))
                 print("  ".join(rows[-1].values()), flush=True)
     record("within_memory", rows)
 
