@@ -81,7 +81,7 @@ results: $(VENV)/.installed-dev ## Measure again what two cores can in twenty mi
 	@set -e; export RECORD=1 LOAD=$$($(BIN)/python -c 'import os; print(os.getloadavg()[0])'); \
 	run() { echo "== $$*"; $(BIN)/python benchmarks/"$$@"; }; \
 	run starts.py; run openvino_ir.py; run scale.py; run overhead.py --openvino; run splitting.py; \
-	run standalone.py --rounds 2; run load.py edits --seconds 120; \
+	run load.py edits --seconds 120; \
 	if [ -n "$(PACK)" ]; then run within_memory.py --pack "$(PACK)"; fi; \
 	if [ -n "$(WORKLOADS)" ]; then \
 		run placement.py "$(WORKLOADS)/throughput" --objective throughput; \
