@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
@@ -45,7 +47,7 @@ BUSY = 1.0
 """Load average above which other programs had a share in the figures."""
 _SCRIPT = Path(sys.argv[0]).resolve()
 """Before a script changes its folder."""
-_LOAD = float(os.environ.get("LOAD") or os.getloadavg()[0])
+_LOAD = float(os.environ.get("LOAD") or psutil.getloadavg()[0])
 _HEAD = """<!-- Made by `python -m benchmarks.record` from benchmarks/results/*.json. -->
 # Measured results
 
