@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-all test-models test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve wheel sbom release lock size install clean
+.PHONY: help run check test test-all test-models test-optional fuzz lint lint-types lint-code lint-web types docs docs-serve results wheel sbom release lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -75,6 +75,19 @@ docs: $(VENV)/.installed-docs ## Build the documentation into build/site
 
 docs-serve: $(VENV)/.installed-docs ## Show the documentation at http://127.0.0.1:8000 and rebuild on changes
 	$(BIN)/mkdocs serve
+
+# The load average is that before the first script: later ones would count the earlier ones as other work.
+results: $(VENV)/.installed-dev ## Measure again what two cores can in twenty minutes (WORKLOADS=DIR and PACK=DIR: more) and write benchmarks/RESULTS.md
+	@set -e; export RECORD=1 LOAD=$$($(BIN)/python -c 'import os; print(os.getloadavg()[0])'); \
+	run() { echo "== $$*"; $(BIN)/python benchmarks/"$$@"; }; \
+	run starts.py; run openvino_ir.py; run scale.py; run overhead.py --openvino; run splitting.py; \
+	run load.py edits --seconds 120; \
+	if [ -n "$(PACK)" ]; then run within_memory.py --pack "$(PACK)"; fi; \
+	if [ -n "$(WORKLOADS)" ]; then \
+		run placement.py "$(WORKLOADS)/throughput" --objective throughput; \
+		run placement.py "$(WORKLOADS)/throughput" --objective throughput --noncontiguous --seconds 2; \
+		run placement.py "$(WORKLOADS)/latency" --objective latency; fi
+	@$(BIN)/python -m benchmarks.record
 
 wheel: $(VENV)/.installed-dev ## Build the source distribution and the wheel into dist/
 	@rm -rf dist

@@ -39,6 +39,8 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.runner import Runner
 
+from benchmarks.record import record
+
 SECONDS_PER_CASE = 120
 """Unless ``--limit`` says otherwise: thousands of subgraphs are compiled at 5 to 30 ms each."""
 DIFFERS = "differs"
@@ -448,10 +450,11 @@ def main() -> None:
     for name, result in results.items():
         if result["verdict"].startswith("failed") or result["verdict"] == "passes only fused":
             print(f"{name}: {result['verdict']}: {result['detail']}")
-    for verdict, count in Counter(
-        r["verdict"].split(" (")[0] for r in results.values()
-    ).most_common():
+    verdicts = Counter(r["verdict"].split(" (")[0] for r in results.values())
+    for verdict, count in verdicts.most_common():
         print(f"{count:6} {verdict}")
+    rows = [{"verdict": v, "cases": f"{count:,}"} for v, count in verdicts.most_common()]
+    record(f"conformance_{'models_' if options.models else ''}{options.mode}", rows)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 

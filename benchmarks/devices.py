@@ -21,7 +21,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import ROOT, record
 
 DISCOVER = """
 import onnxruntime, openvino, editor, time
@@ -63,14 +65,13 @@ for order in ([0, 1, 0, 1], [0, 2, 0, 2]):
 START = """
 import time, editor
 from editor.execution.jobs import tasks
-from editor.placement.kept import Recipe
 from editor.sandbox.jobs import JobService
 from editor.graph.proposed_sizes import proposed_sizes
 graph = editor.load_model(argument[0])
 graph = editor.load_model(argument[0], proposed_sizes(graph)) if graph.unbound else graph
 keys = [graph.op_keys[op] for op in graph.order.tolist()]
 plan = editor.partition(graph, "HETERO:OpenVINO,CPU", pins={k: "CPU" for k in keys[len(keys) // 3:len(keys) // 2]})
-recipe = Recipe(str(graph.path), dict(graph.define), [dict(d.entry) for d in plan.devices], plan.settings)
+recipe = plan.recipe()
 service = JobService()
 service.run(tasks.warm_up)
 result = []
@@ -120,22 +121,31 @@ def main() -> None:
     options = parser.parse_args()
     models = sorted(options.models.glob("*.onnx"))
     devices = ["OpenVINO", *(["WebGPU"] if options.webgpu else [])]
+    rows = []
+
+    def twice(what: str, first: str, again: str) -> None:
+        rows.append({"what": what, "first time": first, "again": again})
+
     with tempfile.TemporaryDirectory() as name:
         cache = Path(name)
-        for when in ("first", "again"):
-            print(f"discovery, {when}: {run(DISCOVER, [], cache)}", flush=True)
+        found = [run(DISCOVER, [], cache) for _ in range(2)]
+        print(f"discovery, first: {found[0]}\ndiscovery, again: {found[1]}", flush=True)
+        twice("discovery of everything after the imports", *(f"{s:.2f} s" for s, _ in found))
         for model in models:
             for device in devices:
                 first, again = (run(ASK, [str(model), device], cache) for _ in range(2))
                 print(f"asking {device} about {model.name}: {first}, again {again}", flush=True)
+                times = (f"{each[0]:.2f} s" for each in (first, again))
+                twice(f"asking {device} about {model.stem}", *times)
         if options.webgpu:
             for row in run(BOUNDARY, [name], cache):
                 print(f"  boundary {row}", flush=True)
         for model in models:
-            print(
-                f"benchmarks of {model.name}, seconds after the command: {run(START, [str(model)], cache)}",
-                flush=True,
-            )
+            phases = run(START, [str(model)], cache)
+            print(f"benchmarks of {model.name}, seconds after the command: {phases}", flush=True)
+            texts = (f"{each['warming']}, {each['sample']} s" for each in phases)
+            twice(f"benchmark of a split of {model.stem}: warms up, has its first sample", *texts)
+    record("devices", rows)
 
 
 if __name__ == "__main__":

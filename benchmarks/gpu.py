@@ -34,6 +34,7 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.overhead import contiguous, transformer
+from benchmarks.record import record
 from benchmarks.tuning import compare
 from editor.devices.discovery import available_devices
 from editor.devices.table import load_devices
@@ -94,6 +95,8 @@ def boundaries(gpu: dict[str, Any], folder: Path, seconds: float) -> None:
         median = float(np.median(spent))
         extra = f", {(median - whole) / (count - 1) * 1e6:.0f} us a boundary" if count > 1 else ""
         print(f"  {count:2} GPU subgraphs: {median * 1e3:.3f} ms{extra}")
+    row = {str(count): f"{np.median(spent) * 1e3:.3f}" for count, spent in times.items()}
+    record("gpu_boundaries", [{"subgraphs of a chain of 16 matrix products": "ms", **row}])
 
 
 def two_gpus(folder: Path) -> None:
@@ -134,6 +137,8 @@ def pipeline_over_two(
     print(
         f"Pipeline over two GPUs, {layers} layers: subgraphs of {[s.size for s in plan.subgraphs]} ops"
     )
+    first = "requests in flight"
+    rows = [{first: what} for what in ("two GPUs, requests/s", "one GPU, requests/s", "times")]
     for requests in counts:
         (result,) = Benchmark({"pipeline": plan}, seconds, "throughput", requests).run()
         one = max(b.throughput or 0 for b in result.baselines)
@@ -142,6 +147,15 @@ def pipeline_over_two(
             f"{result.throughput / max(one, 1e-9):.2f} times; interval {result.throughput_interval}",
             flush=True,
         )
+        interval = " to ".join(f"{each:.1f}" for each in result.throughput_interval or ())
+        texts = (
+            f"{result.throughput:.1f}" + (f" ({interval})" if interval else ""),
+            f"{one:.1f}",
+            f"{result.throughput / max(one, 1e-9):.2f}",
+        )
+        for row, text in zip(rows, texts, strict=True):
+            row[str(requests)] = text
+    record("gpu_two", rows)
 
 
 def story(
@@ -150,8 +164,8 @@ def story(
     table: list[dict[str, Any]],
     policies: dict[str, dict[str, Any]],
     seconds: float,
-) -> None:
-    """Benchmarks plans side by side with each device alone, and prints the comparison."""
+) -> dict[str, str]:
+    """Benchmarks plans side by side with each device alone, and prints the comparison: name to median of the first."""
     plans = {
         name: partition(graph, table, policy=name.split()[0], **settings)
         for name, settings in policies.items()
@@ -164,7 +178,8 @@ def story(
             )
         if len(plan.subgraphs) > 6:
             print(f"  {name}: {len(plan.subgraphs)} subgraphs in all")
-    for result in Benchmark({n: p.placement for n, p in plans.items()}, seconds).run():
+    results = Benchmark({n: p.placement for n, p in plans.items()}, seconds).run()
+    for result in results:
         t = result.total
         print(
             f"  {result.plan}: median {t.median * 1e3:.3f} ms, p90 {t.p90 * 1e3:.3f} ms, {result.runs} runs"
@@ -184,11 +199,17 @@ def story(
                 f"    largest difference to the unsplit model on {d.reference}: {d.max_relative:.3g} relative"
                 f" ({'within tolerance' if d.within_tolerance else 'OUTSIDE TOLERANCE'})"
             )
+    alone = {
+        f"{b.device} alone": f"{b.time.median * 1e3:.2f} ms" if b.time else b.problem
+        for b in results[0].baselines
+    }
+    return {"plan": title, "split": f"{results[0].total.median * 1e3:.2f} ms", **alone}
 
 
 def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
     """Ops that an exported session puts elsewhere than the plan has them, each session in a process of its own."""
     print("Exported settings")
+    rows = []
     for name in ("resnet50", "mobilenetv2"):
         path = MODELS / f"{name}.onnx"
         graph = load_model(path, dict.fromkeys(load_model(path).unbound, 1))
@@ -210,14 +231,11 @@ def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
                     graph, [{**gpu, "memory": limit} if limit else gpu, cpu], pins=place
                 )
                 for assignment in ("annotations", "names"):
-                    print(
-                        f"  {name}, {title}, {assignment}{', budget of ' + limit if limit else ''}: "
-                        + placed(
-                            plan,
-                            folder / f"{name}-{title.replace(' ', '-')}-{limit}-{assignment}",
-                            assignment,
-                        )
-                    )
+                    what = f"{name}, {title}, {assignment}{', budget of ' + limit if limit else ''}"
+                    out = folder / f"{name}-{title.replace(' ', '-')}-{limit}-{assignment}"
+                    rows.append({"session": what, "ops": placed(plan, out, assignment)})
+                    print(f"  {what}: {rows[-1]['ops']}")
+    record("gpu_exports", rows)
 
 
 def placed(plan: Any, folder: Path, assignment: str) -> str:
@@ -288,13 +306,15 @@ def main() -> None:
             / "light_resnet50.onnx"
         )
         # ONNX Runtime's GPU provider keeps the unsplit model whole; the plan gives MaxPool to the CPU.
-        story(
-            "ResNet-50, MaxPool forbidden on the GPU",
-            load_model(light),
-            [{**gpu, "nonSupportedNodes": "MaxPool"}, cpu],
-            {"priority": {}, "optimal": {}},
-            options.seconds,
-        )
+        rows = [
+            story(
+                "ResNet-50, MaxPool forbidden on the GPU",
+                load_model(light),
+                [{**gpu, "nonSupportedNodes": "MaxPool"}, cpu],
+                {"priority": {}, "optimal": {}},
+                options.seconds,
+            )
+        ]
         big = transformer(
             folder / "decoder.onnx",
             layers=2 if options.rehearse else 12,
@@ -304,23 +324,29 @@ def main() -> None:
         )
         graph = load_model(big)
         limit = "100MiB" if options.rehearse else "800MiB"
-        story(
-            f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}",
-            graph,
-            [{**gpu, "memory": limit}, cpu],
-            {"memory": {}},
-            options.seconds,
+        rows.append(
+            story(
+                f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}",
+                graph,
+                [{**gpu, "memory": limit}, cpu],
+                {"memory": {}},
+                options.seconds,
+            )
         )
+        record("gpu_plans", rows)
         exports(gpu, cpu, folder)
         if not options.rehearse:
             two_gpus(folder)
             pipeline_over_two(folder, options.seconds)
         print("`optimal` by a measured profile")
+        rows = []
         for path in [*sorted(MODELS.glob("*.onnx")), light]:
             try:
-                print("  " + compare(path, None, options.seconds, [gpu, cpu]), flush=True)
+                rows.append(compare(path, None, options.seconds, [gpu, cpu]))
+                print("  " + rows[-1].pop("text"), flush=True)
             except EditorError as error:
                 print(f"  {path.stem}: {error}")
+        record("gpu_optimal", rows)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
 
 from pages import CHROMIUM, Server, ready  # noqa: E402
 
+from benchmarks.record import record  # noqa: E402
+
 _EDIT = """(count) => {
     const ops = window.hetero.page.view.ops;
     window.painted = window.painted || 0;
@@ -92,9 +94,11 @@ def main() -> int:
         strokes, faults = play(page, server, args.rounds, args.seed)
     server.stop()
     print(*faults, sep="\n")
-    print(
-        f"{args.rounds} rounds, {strokes} strokes, {len(faults)} faults, {time.monotonic() - begun:.0f} s"
-    )
+    seconds = time.monotonic() - begun
+    print(f"{args.rounds} rounds, {strokes} strokes, {len(faults)} faults, {seconds:.0f} s")
+    row = (args.rounds, strokes, len(faults), f"{seconds:.0f}")
+    columns = ("kills", "strokes", "rounds that lost, doubled or damaged one", "seconds")
+    record("kill9", [dict(zip(columns, map(str, row), strict=True))])
     return 1 if faults else 0
 
 

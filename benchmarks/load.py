@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
 
 import editor  # noqa: E402
+from benchmarks.record import record  # noqa: E402
 from editor.execution.jobs import tasks  # noqa: E402
 from editor.sandbox.jobs import JobService  # noqa: E402
 from editor.workspace.history import Store  # noqa: E402
@@ -126,7 +127,7 @@ def edits(pages: int, seconds: float) -> None:
         thread.send(
             {"page": "first", "seen": 0, "edits": [{"do": "show", "sequence": 1}]}
         )  # the document is loaded
-    begun = time.monotonic()
+    begun, at_start = time.monotonic(), process.memory_info().rss / MB
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
@@ -147,13 +148,25 @@ def edits(pages: int, seconds: float) -> None:
         f"server {process.memory_info().rss / MB:.0f} MB"
     )
     print(*faults[:5], sep="\n")
+    at_end = process.memory_info().rss / MB
     family = process.children(recursive=True)
     begun = time.monotonic()
     server.stop()
     wait_ended(family)
-    print(
-        f"SIGTERM to the end of all {len(family) + 1} processes: {time.monotonic() - begun:.2f} s"
-    )
+    ended = time.monotonic() - begun
+    print(f"SIGTERM to the end of all {len(family) + 1} processes: {ended:.2f} s")
+    row = {
+        "pages": str(pages),
+        "edits": f"{len(times):,}",
+        "median": f"{np.median(times) * 1e3:.0f} ms",
+        "95 %": f"{np.quantile(times, 0.95) * 1e3:.0f} ms",
+        "slowest": f"{times.max() * 1e3:.0f} ms",
+        "errors": str(len(faults)),
+        "server at the start": f"{at_start:.0f} MB",
+        "at the end": f"{at_end:.0f} MB",
+        "SIGTERM to the end of all processes": f"{ended:.1f} s",
+    }
+    record("load_edits", [row])
 
 
 def benchmarks(count: int) -> None:
@@ -165,7 +178,7 @@ def benchmarks(count: int) -> None:
         editor.load_model(MODEL), TABLE, rules=[{"type": "Add", "to": "B"}]
     ).recipe()
     others, kept = set(own.children(recursive=True)), set(Path(temporary).iterdir())
-    service = JobService()
+    service, rows = JobService(), []
     for number in range(count):
         service.submit(tasks.benchmark, {"plan": recipe}, 0.3, "latency", 1).result()
         if number % 10 == 9:
@@ -176,12 +189,24 @@ def benchmarks(count: int) -> None:
                 f"{own.num_fds()} files",
                 flush=True,
             )
+            if number == 9 or number + 10 >= count:
+                rows.append(
+                    {
+                        "after": f"{number + 1} benchmarks",
+                        "worker": f"{worker.memory_info().rss / MB:.0f} MB",
+                        "threads of the worker": str(worker.num_threads()),
+                        "open files of the worker": str(worker.num_fds()),
+                        "process beside it": f"{own.memory_info().rss / MB:.0f} MB",
+                        "threads of that": str(own.num_threads()),
+                    }
+                )
     family = [child for child in own.children(recursive=True) if child not in others]
     begun = time.monotonic()
     service.close()
     wait_ended(family)
     left = [path.name for path in set(Path(temporary).iterdir()) - kept]
     print(f"closed in {time.monotonic() - begun:.2f} s; temporary files left: {left or 'none'}")
+    record("load_benchmarks", [{**row, "temporary files left": str(len(left))} for row in rows])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Plans over two machines with three wires between them: what was predicted, what was measured, what a boundary costs.
 
-    python -m benchmarks.machines [--model M.onnx] [--seconds 3] [--wires 100m,10m,1g] [--json F]
+    python benchmarks/machines.py [--model M.onnx] [--seconds 3] [--wires 100m,10m,1g] [--json F]
 
 Needs root: it makes two network namespaces, `edge` and `server`. The editor, the scheduler and a slow worker (one thread,
 a share of a core where control groups allow it) are on the edge; the other worker is on the server.
@@ -25,6 +25,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import record
 from benchmarks.wires import EDGE_ADDRESS, SERVER_ADDRESS, Link, Shape, namespaces, why_not
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,9 +102,45 @@ def main() -> int:
             WIRES[name], options.model, options.seconds, options.share, not options.no_boundary
         )
         _print(WIRES[name], results[name])
+    rows, boundaries = _rows(results)
+    record("machines", rows)
+    if boundaries:
+        record("machines_boundaries", boundaries)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0
+
+
+def _rows(results: dict[str, Any]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """What is recorded: for each wire the plans that matter, and what a boundary takes."""
+    plans, boundaries = [], []
+    for name, found in results.items():
+        ranked = sorted(found["plans"], key=lambda row: row["measured"])
+        whole = ("optimal", "all on the edge", "all on the server")
+        best = next(row for row in ranked if row["plan"] not in whole)
+        latency, bits = found["wires"]["edge -> server"]
+        for row in ranked:
+            if row is best or row["plan"] in whole:
+                low, high = (f"{each * 1e3:.1f}" for each in row["interval"])
+                plans.append(
+                    {
+                        "wire": WIRES[name].name,
+                        "link as measured": f"{bits / 1e6:.4g} Mbit/s, {latency * 1e3:.2f} ms",
+                        "plan": f"best split: {row['plan']}" if row is best else row["plan"],
+                        "predicted": f"{row['predicted'] * 1e3:.1f} ms",
+                        "measured (95 % interval)": f"{row['measured'] * 1e3:.1f} ms ({low} to {high})",
+                    }
+                )
+        boundaries += [
+            {
+                "wire": WIRES[name].name,
+                "bytes": f"{int(size):,}",
+                "a boundary": f"{row['tensor'] * 1e3:.2f} ms",
+                "a plain socket": f"{row['socket'] * 1e3:.2f} ms",
+            }
+            for size, row in found["boundary"].items()
+        ]
+    return plans, boundaries
 
 
 @dataclass(frozen=True)

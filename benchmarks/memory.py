@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 import editor  # noqa: E402
+from benchmarks.record import record  # noqa: E402
 from editor.devices.table import load_devices  # noqa: E402
 from editor.errors import EditorError  # noqa: E402
 from editor.execution.measure.figures import MemoryUse  # noqa: E402
@@ -44,6 +45,7 @@ STRIPES = 6
 LARGE = 1_000_000
 """Bytes of constants: what smaller models take is not the question."""
 NEAR = 0.15
+_SHOWN = {"needed": "needed", "estimate": "predicted", "taken": "taken"}
 _TERMS = ("constants", "tensors", "ops", "subgraphs", "first")
 
 
@@ -179,6 +181,17 @@ def main() -> None:
                 f"taken / {what}: median {np.median(ratios):.2f}, {ratios.min():.2f} to {ratios.max():.2f}; "
                 f"{near:.0%} of {len(ratios)} plans with {LARGE / 1e6:.0f} MB of constants or more are within {NEAR:.0%}"
             )
+    shown = [
+        {
+            "model": row["model"].removesuffix(".onnx"),
+            "plan": row["plan"],
+            "memory": row["memory"],
+            **{n: f"{row[key] / 1e6:.1f} MB" for n, key in _SHOWN.items()},
+            "taken / estimate": f"{row['taken'] / max(row['predicted'], 1):.2f}",
+        }
+        for row in large
+    ]
+    record("memory_gpu" if options.gpu else "memory", shown)
     for entry in table:
         print(f"{entry['name']}: {fitted(large, entry['name'])}")
     if options.json:

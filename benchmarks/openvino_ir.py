@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -20,7 +21,10 @@ import onnx
 import openvino as ov
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import editor
+from benchmarks.record import record, spread
 from editor.runtimes import capability, registry
 
 WIDTH = 32
@@ -86,9 +90,20 @@ def main() -> None:
             ov.Core().compile_model(target, "HETERO:CPU", {"INFERENCE_PRECISION_HINT": "f32"})
             times.setdefault("OpenVINO: compile for HETERO:CPU", []).append(perf_counter() - start)
         for name, seconds in times.items():
-            print(f"{name}: {median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
+            print(f"{name}: {spread(seconds)}")
         ratio = median(times["IR: open and plan"]) / median(times["ONNX: open and plan"])
         print(f"open and plan, IR against ONNX: {ratio:.2f}")
+        rows = []
+        for what in ("open and plan", f"cut and compile {options.parts} parts"):
+            alone = times["OpenVINO: compile for HETERO:CPU"] if "compile" in what else None
+            rows.append(
+                {
+                    "what": what,
+                    **{name: spread(times[f"{name}: {what}"]) for name in ("ONNX", "IR")},
+                    "OpenVINO by itself": spread(alone) if alone else "not measured",
+                }
+            )
+        record("openvino_ir", rows)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.record import record
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.invented_inputs import random_inputs
@@ -305,6 +306,8 @@ def main() -> None:
         ]
     )
     print(f"threads per session: {options.threads}; CPU time against the unsplit model")
+    rows: list[dict[str, str]] = []
+    rows_of_openvino: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         sizes = {name: int(size) for name, size in (text.split("=") for text in options.define)}
         for name, graph in files(options.models, sizes) if options.models else nets(Path(folder)):
@@ -331,14 +334,21 @@ def main() -> None:
                 )
                 bases.append(base)
                 found.append(ratio)
-            table = np.array(found)
+            texts = {
+                label: f"{each.mean():.3f} ({each.min():.3f} to {each.max():.3f})"
+                for label, each in zip(works, np.array(found).T, strict=True)
+            }
             print(
                 f"{name:<24} {np.mean(bases) * 1e3:7.1f} ms  "
-                + "  ".join(
-                    f"{label}: {each.mean():.3f} ({each.min():.3f} to {each.max():.3f})"
-                    for label, each in zip(works, table.T, strict=True)
-                ),
+                + "  ".join(f"{label}: {text}" for label, text in texts.items()),
                 flush=True,
+            )
+            rows.append(
+                {
+                    "net": name,
+                    "one session": f"{np.mean(bases) * 1e3:.1f} ms",
+                    **{f"{n} parts": texts[f"{n} exported"] for n in options.parts},
+                }
             )
             if options.openvino:
                 first, *rest = openvino_runs(graph, options.parts, options.threads)
@@ -350,6 +360,13 @@ def main() -> None:
                     ),
                     flush=True,
                 )
+                parts = zip(options.parts, found, strict=True)
+                rows_of_openvino.append(
+                    {"net": name, **{f"{n} parts": f"{r:.3f}" for n, r in parts}}
+                )
+    record("overhead", rows)
+    if rows_of_openvino:
+        record("overhead_openvino", rows_of_openvino)
 
 
 if __name__ == "__main__":

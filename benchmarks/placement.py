@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.block_latency import best_blocks, block_latency
 from benchmarks.block_search import better_blocks
+from benchmarks.record import record
 from editor.placement.policies.exact import best_chain, orders
 from editor.placement.policies.neighbourhood import BUSIEST, improve
 from editor.placement.policies.pipeline import busiest_bound
@@ -250,7 +251,10 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results = {}
+    columns = ["published contiguous optimum, ms", "best known without contiguity, ms"]
+    if options.objective == "latency":
+        columns = ["published greedy, ms", "published max-load split, ms", "best known before, ms"]
+    results, rows = {}, []
     for path in sorted(options.folder.glob("*.json")):
         start = time.perf_counter()
         if options.objective == "throughput":
@@ -279,6 +283,17 @@ def main() -> int:
             f"{'known ' + ' / '.join(f'{v:.3f} (x{value / v:.4f})' for v in known) if known else ''}",
             flush=True,
         )
+        if known:
+            proved = {} if bound is None else {"proved: none below, ms": f"{bound:.3f}"}
+            values = {name: f"{v:.3f}" for name, v in zip(columns, known, strict=True)}
+            taken = {"seconds to solve": f"{seconds:.1f}"}
+            rows.append(
+                {"workload": path.stem, "found, ms": f"{value:.3f}", **proved, **values, **taken}
+            )
+    if options.objective == "latency":
+        record("placement_latency", rows)
+    else:
+        record("placement_free" if options.noncontiguous else "placement_contiguous", rows)
     if options.json:
         options.json.write_text(json.dumps(results))
     return 0

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from tuning import TABLE, load
 
+from benchmarks.record import record
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.measure.benchmark import Benchmark
@@ -155,8 +156,8 @@ def told(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summary(results: list[dict[str, Any]]) -> str:
-    """All models, in a line."""
+def summary(results: list[dict[str, Any]]) -> dict[str, str]:
+    """All models: figure by name."""
     errors = np.abs([row["predicted"] / row["measured"] - 1 for r in results for row in r["rows"]])
     correlations = [
         spearman([x["predicted"] for x in r["rows"]], [x["measured"] for x in r["rows"]])
@@ -164,13 +165,18 @@ def summary(results: list[dict[str, Any]]) -> str:
     ]
     splits = [row for r in results for row in r["rows"] if row["now"] and row["subgraphs"] > 1]
     now = np.abs([row["now"] / row["measured"] - 1 for row in splits] or [np.nan])
-    return (
-        f"{len(results)} models, {len(errors)} placements: median error {np.median(errors) * 100:.1f} %, 95th percentile "
-        f"{np.percentile(errors, 95) * 100:.1f} %, worst {errors.max() * 100:.1f} %; rank correlation median "
-        f"{np.median(correlations):.2f}, least {min(correlations):.2f}; for the machine as it is in the benchmark, of "
-        f"{len(splits)} split ones: median error {np.median(now) * 100:.1f} %, 95th percentile "
-        f"{np.percentile(now, 95) * 100:.1f} %"
-    )
+    return {
+        "models": str(len(results)),
+        "placements": str(len(errors)),
+        "median error": f"{np.median(errors) * 100:.1f} %",
+        "95th percentile": f"{np.percentile(errors, 95) * 100:.1f} %",
+        "worst": f"{errors.max() * 100:.1f} %",
+        "rank correlation, median": f"{np.median(correlations):.2f}",
+        "least": f"{min(correlations):.2f}",
+        "now: splits": str(len(splits)),
+        "now: median": f"{np.median(now) * 100:.1f} %",
+        "now: 95th percentile": f"{np.percentile(now, 95) * 100:.1f} %",
+    }
 
 
 def main() -> None:
@@ -230,7 +236,9 @@ def main() -> None:
         results.append(json.loads(done.stdout.splitlines()[-1]))
         print(told(results[-1]), flush=True)
     if results:
-        print(summary(results))
+        row = summary(results)
+        print("; ".join(f"{name} {text}" for name, text in row.items()))
+        record("prediction_gpu" if options.gpu else "prediction", [row])
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

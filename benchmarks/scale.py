@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.record import record
 from benchmarks.splitting import residual, write
 from editor.devices.table import load_devices
 from editor.graph.loading import load_model
@@ -24,16 +25,17 @@ from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
 
 
-def timed(what: str, work: Callable[[], Any]) -> Any:
-    """Runs and prints the seconds."""
-    start = time.perf_counter()
-    result = work()
-    print(f"  {what:<58} {time.perf_counter() - start:7.3f} s", flush=True)
-    return result
+def measure(count: int, path: Path) -> dict[str, str]:
+    """What was measured for one size, and its figure."""
+    found: dict[str, str] = {}
 
+    def timed(what: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        found[what] = f"{time.perf_counter() - start:.3f} s"
+        print(f"  {what:<58} {found[what]:>9}", flush=True)
+        return result
 
-def measure(count: int, path: Path) -> None:
-    """One size."""
     graph = timed("load", lambda: load_model(path))
     devices = load_devices("HETERO:GPU,CPU")
     able = [Capability.everything(graph)] * 2
@@ -55,10 +57,11 @@ def measure(count: int, path: Path) -> None:
     tracemalloc.start()
     kept = load_model(path)
     kept.predecessors, kept.successors, kept.readers  # noqa: B018  # built on demand
-    print(
-        f"  {'memory of Graph with its adjacency':<58} {tracemalloc.get_traced_memory()[0] / 1e6:7.0f} MB"
-    )
+    what = "memory of Graph with its adjacency"
+    found[what] = f"{tracemalloc.get_traced_memory()[0] / 1e6:.0f} MB"
+    print(f"  {what:<58} {found[what]:>9}")
     tracemalloc.stop()
+    return found
 
 
 def main() -> None:
@@ -67,10 +70,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--ops", type=int, nargs="*", default=[10_000, 100_000])
+    found: dict[str, dict[str, str]] = {}
     for count in parser.parse_args().ops:
         with tempfile.TemporaryDirectory() as folder:
             print(f"{count:,} ops, two devices, one op in 17 pinned to the second")
-            measure(count, write(Path(folder) / "net.onnx", residual(count)))
+            path = write(Path(folder) / "net.onnx", residual(count))
+            found[f"{count:,} ops"] = measure(count, path)
+    whats = next(iter(found.values()))
+    record("scale", [{"what": w, **{n: each[w] for n, each in found.items()}} for w in whats])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ with threads that spin while a run lasts, as the editor has them (`editor/runtim
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import record
 
 WAYS: dict[str, dict[str, str]] = {
     "while a run lasts": {"session.force_spinning_stop": "1"},
@@ -54,8 +57,8 @@ def part(width: int, rows: int, products: int) -> bytes:
     return made
 
 
-def measure(way: str, parts: int, chain: str, seconds: float) -> str:
-    """Runs the parts one after the other until the time is up."""
+def measure(way: str, parts: int, chain: str, seconds: float) -> list[float]:
+    """Median and 90th percentile of runs of the parts one after the other, in ms, and the processors in use."""
     import onnxruntime as ort
 
     from editor.runtimes.onnxruntime.options import session_options
@@ -77,10 +80,7 @@ def measure(way: str, parts: int, chain: str, seconds: float) -> str:
             value = session.run(None, {"x": value})[0]
         times.append(time.perf_counter() - start)
     used = (time.process_time() - busy) / (time.perf_counter() - begin)
-    return (
-        f"{chain} ops, {parts} sessions, threads spin {way:18} {np.median(times[5:]) * 1e3:8.2f} ms, "
-        f"90th percentile {np.quantile(times[5:], 0.9) * 1e3:8.2f} ms, {used:.1f} of {os.cpu_count()} processors"
-    )
+    return [np.median(times[5:]) * 1e3, np.quantile(times[5:], 0.9) * 1e3, used]
 
 
 def main() -> None:
@@ -93,15 +93,14 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(
-            measure(options.one[0], int(options.one[1]), options.one[2], options.seconds),
-            flush=True,
-        )
+        way, parts, chain = options.one
+        print(json.dumps(measure(way, int(parts), chain, options.seconds)))
         return
+    found: dict[str, dict[str, list[str]]] = {}
     for _ in range(options.rounds):
         for parts, chain in PARTS:
             for way in WAYS:
-                subprocess.run(
+                done = subprocess.run(
                     [
                         sys.executable,
                         __file__,
@@ -113,7 +112,22 @@ def main() -> None:
                         chain,
                     ],
                     check=True,
+                    stdout=subprocess.PIPE,
+                    text=True,
                 )
+                middle, high, used = json.loads(done.stdout)
+                what = f"{chain} ops, {parts} sessions"
+                found.setdefault(what, {}).setdefault(way, []).append(f"{middle:.1f}")
+                print(
+                    f"{what}, threads spin {way:18} {middle:8.2f} ms, 90th percentile {high:8.2f} ms, "
+                    f"{used:.1f} of {os.cpu_count()} processors",
+                    flush=True,
+                )
+    rows = [
+        {"ms a run": what, **{way: ", ".join(times) for way, times in each.items()}}
+        for what, each in found.items()
+    ]
+    record("spinning", rows)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from prediction import random_blocks
 from tuning import TABLE, load
 
+from benchmarks.record import record
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement
@@ -109,6 +110,7 @@ def main() -> None:
             + ", ".join(f"{n} {e * 100:+.1f} %" for n, e in result[path.stem].items()),
             flush=True,
         )
+    rows = []
     for what, few in (("stripes and blocks", False), ("all but a few ops", True)):
         found = [
             e
@@ -117,11 +119,18 @@ def main() -> None:
             if few == name.startswith("all but")
         ]
         sizes = np.abs(found)
-        print(
-            f"{len(result)} models, {what}, {len(sizes)} splits: median error "
-            f"{np.median(sizes) * 100:.1f} %, 95th percentile {np.percentile(sizes, 95) * 100:.1f} %, "
-            f"worst {sizes.max() * 100:.1f} %, bias {np.median(found) * 100:+.1f} %"
-        )
+        row = {
+            "splits of": what,
+            "models": str(len(result)),
+            "splits": str(len(sizes)),
+            "median error": f"{np.median(sizes) * 100:.1f} %",
+            "95th percentile": f"{np.percentile(sizes, 95) * 100:.1f} %",
+            "worst": f"{sizes.max() * 100:.1f} %",
+            "bias": f"{np.median(found) * 100:+.1f} %",
+        }
+        print("; ".join(f"{name} {text}" for name, text in row.items()))
+        rows.append(row)
+    record("split_costs", rows)
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 

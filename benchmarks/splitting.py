@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ortools.sat.python import cp_model
 
+from benchmarks.record import record
 from editor.execution.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
@@ -95,6 +96,7 @@ def proven_optimum(graph: Graph, device: np.ndarray) -> int:
 
 def compare_counts(graphs: int, folder: Path) -> None:
     """Part 1."""
+    rows = []
     for devices in (2, 3):
         rng = np.random.default_rng(devices)
         exact, ours, best = 0, 0, 0
@@ -108,6 +110,15 @@ def compare_counts(graphs: int, folder: Path) -> None:
             f"minimal, {devices} devices: {exact}/{graphs // 2} random DAGs at the proven optimum, "
             f"sum {ours} / {best} = {ours / best:.4f}"
         )
+        row = (devices, graphs // 2, exact, f"{ours / best:.3f}")
+        columns = (
+            "devices",
+            "random DAGs of 8 to 16 ops",
+            "at the proven optimum",
+            "subgraphs / optimum, in sum",
+        )
+        rows.append(dict(zip(columns, map(str, row), strict=True)))
+    record("splitting_optimum", rows)
 
 
 def openvino_count(core: Any, graph: Graph, data: bytes, device: np.ndarray) -> int:
@@ -172,6 +183,17 @@ def compare_paintings(folder: Path) -> None:
         f"minimal above OpenVINO on {worse}",
         flush=True,
     )
+    rows = [{"rule": n, "subgraphs of 50 paintings in all": f"{c:,}"} for n, c in sums.items()]
+    record(
+        "splitting_counts",
+        [
+            *rows,
+            {
+                "rule": "paintings on which `minimal` has more than OpenVINO",
+                "subgraphs of 50 paintings in all": str(worse),
+            },
+        ],
+    )
 
 
 def compare_times(sizes: list[int], folder: Path) -> None:
@@ -179,7 +201,7 @@ def compare_times(sizes: list[int], folder: Path) -> None:
     import openvino
 
     os.environ.pop("OPENVINO_HETERO_VISUALIZE", None)
-    core = openvino.Core()
+    core, rows = openvino.Core(), []
     for count in sizes:
         path = write(folder / "net.onnx", residual(count))
         graph = load_model(path)
@@ -209,6 +231,11 @@ def compare_times(sizes: list[int], folder: Path) -> None:
             f"residual net of {count} ops, alternating: OpenVINO {theirs * 1e3:.0f} ms; {text}",
             flush=True,
         )
+        each = {
+            f"`{n}`": f"{t * 1e3:.1f} ms ({theirs / t:.0f} times)" for n, (t, _) in ours.items()
+        }
+        rows.append({"ops": f"{count:,}", "OpenVINO HETERO": f"{theirs * 1e3:.0f} ms", **each})
+    record("splitting_times", rows)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from prediction import with_affinity
 from tuning import TABLE
 
+from benchmarks.record import record
 from editor.devices.table import load_devices
 from editor.execution.measure.benchmark import Benchmark
 from editor.graph.loading import load_model
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    recorded = []
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name
         for given in options.models:
@@ -138,6 +140,16 @@ def main() -> None:
                 f"plain session {session:.2f}, ours {ort:.2f} ({ort / session:.2f})",
                 flush=True,
             )
+            recorded.append(
+                {
+                    "model": given.stem,
+                    "`benchmark_app`": f"{app:.2f} ms",
+                    "ours on OpenVINO": f"{ov:.2f} ms ({ov / app:.2f} times)",
+                    "a plain session of ONNX Runtime": f"{session:.2f} ms",
+                    "ours on ONNX Runtime": f"{ort:.2f} ms ({ort / session:.2f} times)",
+                }
+            )
+    record("standalone", recorded)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import editor
+from benchmarks.record import record
 from editor.devices.device import Device
 from editor.execution.generation import Generator
 from editor.execution.measure.benchmark import environment
@@ -256,6 +257,38 @@ def main() -> None:
         }
         if options.second:
             found["two"] = two_devices(path, table, options.layers, prompt, options.new)
+    what = f"{options.kind}, {options.layers} layers of {options.hidden}, prompt {options.prompt}"
+    one = found["one"]
+    besides = {"a plain session with IO binding": "plain", "onnxruntime-genai": "genai"}
+    rows = [
+        {
+            "machine": options.device,
+            "model": what,
+            "ours": f"{one['plan_ms']:.2f} ms",
+            "beside": f"{beside}, {one['plan_ms'] / one[f'ratio_to_{key}']:.2f} ms",
+            "times": f"{one[f'ratio_to_{key}']:.2f}",
+        }
+        for beside, key in besides.items()
+        if f"ratio_to_{key}" in one
+    ]
+    record("tokens", rows)
+    if options.second:
+        two = found["two"]
+        row = (
+            what,
+            f"{two['split_ms']:.2f} ms",
+            f"{two['alone_ms']:.2f} ms",
+            f"{two['ratio']:.2f}",
+            f"{two['two_in_flight']:.2f}",
+        )
+        columns = (
+            "model",
+            "a token over both",
+            "on one of them",
+            "times",
+            "tokens of two in flight against one",
+        )
+        record("tokens_two", [dict(zip(columns, row, strict=True))])
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 

@@ -35,6 +35,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import editor
+from benchmarks.record import record
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
@@ -174,6 +175,11 @@ EXPORTS: dict[str, Callable[[Path, Mapping[str, Any], list[str]], Mapping[str, A
     "onnxruntime": of_onnxruntime,
     "openvino": of_openvino,
 }
+COLUMNS = (
+    *("model", "ops", "sizes", "placed", "split", "split, difference"),
+    *(f"export `{form}`" for form in EXPORTS),
+    "s",
+)
 
 
 class Trial:
@@ -289,10 +295,10 @@ def in_a_process(path: Path, seed: int) -> dict[str, Any]:
     return found
 
 
-def line_of(name: str, row: Mapping[str, Any]) -> str:
-    """A row of Markdown."""
+def cells_of(name: str, row: Mapping[str, Any]) -> dict[str, str]:
+    """Column of the table to text."""
     exports = row.get("exports", {})
-    cells = [
+    cells = (
         name,
         row.get("ops", "?"),
         row.get("sizes", "?") or "fixed",
@@ -301,8 +307,8 @@ def line_of(name: str, row: Mapping[str, Any]) -> str:
         row.get("split", "fails"),
         *(exports.get(form, "fails") for form in EXPORTS),
         f"{row.get('seconds', SECONDS):.0f}",
-    ]
-    return f"| {' | '.join(map(str, cells))} |"
+    )
+    return dict(zip(COLUMNS, map(str, cells), strict=True))
 
 
 def main() -> int:
@@ -323,19 +329,19 @@ def main() -> int:
     if not options.no_install and (reason := install(options.folder)):
         print(f"SKIPPED: no trained models, because the packages are not to be had: {reason}")
         return 0
-    print("| model | ops | sizes | placed | split | difference | " + " | ".join(EXPORTS) + " | s |")
-    print("| --- " * (7 + len(EXPORTS)) + "|")
-    faults, count = [], 0
+    print(f"| {' | '.join(COLUMNS)} |")
+    faults, rows = [], []
     for path in models(options.folder):
         name = f"{path.relative_to(options.folder).parts[0]}/{path.stem}"
         if options.only and not any(part in str(path) for part in options.only):
             continue
         row = in_a_process(path, options.seed)
-        print(line_of(name, row), flush=True)
+        rows.append(cells_of(name, row))
+        print(f"| {' | '.join(rows[-1].values())} |", flush=True)
         faults += [f"{name}: {step}: {fault}" for step, fault in row["faults"].items()]
-        count += 1
-    print(f"\n{count} models, {len(faults)} faults")
+    print(f"\n{len(rows)} models, {len(faults)} faults")
     print("\n".join(faults))
+    record("trained_models", rows)
     return bool(faults)
 
 

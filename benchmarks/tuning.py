@@ -25,6 +25,7 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.record import record
 from editor.devices.table import load_devices
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark
@@ -148,8 +149,8 @@ def load(path: Path, pack: Path | None) -> tuple[Graph, dict[str, Any]]:
 
 def compare(
     path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]] = TABLE
-) -> str:
-    """One line of figures: medians in milliseconds."""
+) -> dict[str, str]:
+    """Figures by name, medians in milliseconds, and all of them as ``text``."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     devices = load_devices(table)
     graph, inputs = load(path, pack)
@@ -174,14 +175,20 @@ def compare(
         if difference is None or difference.within_tolerance
         else "; OUTPUTS DIFFER " + results[0].first_difference
     )
-    return (
-        f"{path.parent.name}/{path.stem}: optimal {best * 1e3:.2f} ms ({counts}; {len(plans['optimal'].subgraphs)} "
+    name, ratio = f"{path.parent.name}/{path.stem}", f"{best / rivals[fastest]:.3f}"
+    text = (
+        f"{name}: optimal {best * 1e3:.2f} ms ({counts}; {len(plans['optimal'].subgraphs)} "
         f"subgraphs); predicted {(results[0].predicted or 0) * 1e3:.2f}; "
         + ", ".join(f"{n} {v * 1e3:.2f}" for n, v in rivals.items())
-        + f"; ratio to the fastest ({fastest}): {best / rivals[fastest]:.3f}"
+        + f"; ratio to the fastest ({fastest}): {ratio}"
         + wrong
         + (f"; not profiled: {'; '.join(problems)}" if problems else "")
     )
+    times = {
+        "`optimal`": f"{best * 1e3:.2f} ms",
+        **{n: f"{v * 1e3:.2f} ms" for n, v in rivals.items() if n != "priority"},
+    }
+    return {"net": name, **times, "`optimal` / fastest": ratio, "text": text}
 
 
 def main() -> None:
@@ -204,10 +211,11 @@ def main() -> None:
     )
     if options.differ:
         chosen = [recogniser(Path(tempfile.mkdtemp()) / "recogniser.onnx")]
+    rows = []
     for path in chosen:
         if options.here:
-            print(compare(path, options.pack, options.seconds), flush=True)
-            continue
+            print(json.dumps(compare(path, options.pack, options.seconds)), flush=True)
+            return
         command = [
             sys.executable,
             __file__,
@@ -221,13 +229,16 @@ def main() -> None:
             done = subprocess.run(
                 command, check=False, capture_output=True, text=True, timeout=options.limit
             )
-            told = (
-                done.stdout.strip()
-                or f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}"
-            )
+            if done.stdout.strip():
+                rows.append(json.loads(done.stdout.splitlines()[-1]))
+                told = rows[-1].pop("text")
+            else:
+                last = (done.stderr.strip().splitlines() or ["?"])[-1][:300]
+                told = f"{path.stem}: failed: {last}"
         except subprocess.TimeoutExpired:
             told = f"{path.parent.name}/{path.stem}: not done in {options.limit:.0f} s"
         print(told, flush=True)
+    record("tuning_differ" if options.differ else "tuning", rows)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,10 @@ from onnx import TensorProto, helper
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import ROOT, record
+
 OPEN_LIMIT = 90
 """Seconds after which a tool counts as not opening a file."""
 _LAYER = [
@@ -241,8 +244,8 @@ def open_seconds(browser: Browser, url: str, tool: str) -> tuple[float, float] |
 
 def compare_opening(
     browser: Browser, name: str, model: Path, peers: str, repeat: int, settle: float
-) -> None:
-    """One line: our seconds, and the peers' as ratios to ours.
+) -> dict[str, str]:
+    """Prints our seconds, and the peers' with their ratios to ours; returns figures by name.
 
     Args:
         settle: seconds between the start of a server and the navigation.
@@ -271,17 +274,26 @@ def compare_opening(
         f"ours seen {seen:5.2f} s, live {live:5.2f} s"
         + ("" if settle else f", from the command {whole:5.2f} s")
     ]
+    row = {
+        "model": name,
+        "server": "idle" if settle else "just started",
+        "seen": f"{seen:.2f} s",
+        "live": f"{live:.2f} s",
+        **dict.fromkeys(found, f"not within {OPEN_LIMIT} s"),
+    }
     for tool, each in found.items():
         if not each:
             said.append(f"{tool} not within {OPEN_LIMIT} s")
             continue
         value, command = (statistics.median(one[i] for one in each) for i in (0, 2))
+        row[tool] = f"{value:.2f} s ({value / live:.2f} of live)"
         said.append(
             f"{tool} {value:5.2f} s ({value / seen:5.2f} x seen, {value / live:5.2f} x live)"
             + ("" if settle else f", from the command {command:5.2f} s ({command / whole:5.2f} x)")
         )
     when = "at once" if not settle else "server idle"
     print(f"open {name:<26} {when:<12} {'   '.join(said)}", flush=True)
+    return row
 
 
 _FRAMES = """async ([seconds, move]) => {
@@ -372,8 +384,8 @@ def processor_times(page: Page, strokes: int = 12) -> tuple[float, float]:
     return stroke, rest
 
 
-def measure_page(browser: Browser, name: str, model: Path) -> None:
-    """Frames, strokes, blocks, memory and processor time of our own page."""
+def measure_page(browser: Browser, name: str, model: Path) -> dict[str, str]:
+    """Frames, strokes, blocks, memory and processor time of our own page, by name."""
     with ours(model) as (url, pid):
         page = browser.new_context(
             bypass_csp=True, viewport={"width": 1600, "height": 900}
@@ -388,15 +400,26 @@ def measure_page(browser: Browser, name: str, model: Path) -> None:
         frames = {move: page.evaluate(_FRAMES, [2, move]) for move in ("pan", "zoom")}
         frames |= _map_frames(page)
         coloured, figures = (statistics.median(s[i] for s in strokes) for i in (0, 1))
+        memory = tree_bytes(pid)
         opened = f"{statistics.median(expand):.0f} ms" if expand else "no blocks"
         print(
             f"page {name:<26} colour {coloured:4.0f} ms   figures {figures:4.0f} ms   expand {opened}   frames/s: "
             f"pan {frames['pan']:.0f} zoom {frames['zoom']:.0f} map pan {frames['mapPan']:.0f} "
-            f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB   "
+            f"map zoom {frames['mapZoom']:.0f}   server {memory / 1e6:.0f} MB   "
             f"processor: a stroke {stroke:.2f} s, at rest {rest:.0%}",
             flush=True,
         )
         page.context.close()
+        return {
+            "model": name,
+            "stroke to colour": f"{coloured:.0f} ms",
+            "to all figures": f"{figures:.0f} ms",
+            "open a block": opened,
+            "frames/s: pan, zoom": f"{frames['pan']:.0f}, {frames['zoom']:.0f}",
+            "map: pan, zoom": f"{frames['mapPan']:.0f}, {frames['mapZoom']:.0f}",
+            "server memory": f"{memory / 1e6:.0f} MB",
+            "processor: a stroke, at rest": f"{stroke:.2f} s, {rest:.0%}",
+        }
 
 
 def _map_frames(page: Page) -> dict[str, float]:
@@ -453,11 +476,13 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
-        for name, model in models.items():
-            for settle in (0.0, 5.0):
-                compare_opening(browser, name, model, options.peers, options.repeat, settle)
-        for name, model in models.items():
-            measure_page(browser, name, model)
+        rows = [
+            compare_opening(browser, name, model, options.peers, options.repeat, settle)
+            for name, model in models.items()
+            for settle in (0.0, 5.0)
+        ]
+        record("ui_peers" if options.peers else "ui_bare", rows)
+        record("ui_edits", [measure_page(browser, name, model) for name, model in models.items()])
         asset_sizes(browser, models["ResNet-50"])
         browser.close()
 

@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import editor
+from benchmarks.record import record
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
@@ -35,13 +36,13 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--pack", type=Path, help="folder of the model pack")
     options = parser.parse_args()
-    print(
-        f"{'model':34} {'devices':9} {'ops on each':>20} {'latency':>10} {'of the bound':>12} {'solved in':>10}"
-    )
+    rows = []
     for path in [*options.models, *(sorted(options.pack.glob("*/*.onnx")) if options.pack else [])]:
         for graph, size in _large(path):
             for name, table in tables(size).items():
-                print(_row(f"{path.parent.name}/{path.stem}", graph, name, table), flush=True)
+                rows.append(_row(f"{path.parent.name}/{path.stem}", graph, name, table))
+                print("  ".join(rows[-1].values()), flush=True)
+    record("within_memory", rows)
 
 
 def tables(size: float) -> dict[str, list[dict[str, Any]]]:
@@ -72,16 +73,21 @@ def _large(path: Path) -> Iterator[tuple[Graph, float]]:
         yield graph, size
 
 
-def _row(model: str, graph: Graph, name: str, table: list[dict[str, Any]]) -> str:
+def _row(model: str, graph: Graph, name: str, table: list[dict[str, Any]]) -> dict[str, str]:
+    columns = ("model", "devices", "ops on each", "latency", "of the bound", "solved in")
     begin = perf_counter()
     try:
         placement = editor.partition(graph, table, policy="memory").placement
     except EditorError as error:
-        return f"{model:34} {name:9} {str(error).splitlines()[0]}"
+        return dict(
+            zip(columns, (model, name, str(error).splitlines()[0], "", "", ""), strict=True)
+        )
     took, found = perf_counter() - begin, placement.assignment
-    counts = " ".join(f"{n:,}" for n in placement.op_counts.values())
+    counts = " + ".join(f"{n:,}" for n in placement.op_counts.values())
     value, bound = found.objective or 0.0, found.bound or 0.0
-    return f"{model:34} {name:9} {counts:>20} {value * 1e3:7.3f} ms {value / bound if bound else 0:12.2f} {took:8.2f} s"
+    share = f"{value / bound:.2f}" if bound else "no bound"
+    texts = (model, name, counts, f"{value * 1e3:.3f} ms", share, f"{took:.2f} s")
+    return dict(zip(columns, texts, strict=True))
 
 
 if __name__ == "__main__":

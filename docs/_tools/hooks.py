@@ -80,7 +80,7 @@ def included(name: str, page: str) -> str:
 
 
 def _link(text: str, target: str, up: str) -> str:
-    path, mark, anchor = target.partition("#")
+    path, mark, anchor = target.removeprefix("../").partition("#")
     if "://" in path or not path:
         return f"[{text}]({target})"
     if path in _MOVED:
