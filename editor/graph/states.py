@@ -253,6 +253,16 @@ def sequence_dim(graph: Graph) -> str:
     return next((d for d in graph.input_dims.get(ids, ())[-1:] if isinstance(d, str)), "")
 
 
+def tokens_of_step(graph: Graph) -> int:
+    """Tokens of each step at the sizes of a model that keeps a state; 0 where it keeps none or takes no tokens."""
+    if not states_of(graph):
+        return 0
+    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    ids = next((name for name in TOKEN_INPUTS if name in names), None)
+    shape = (None if ids is None else graph.tensor_shapes[graph.tensor_index[ids]]) or ()
+    return shape[-1] if shape and isinstance(shape[-1], int) else 0
+
+
 @dataclass(frozen=True)
 class Lengths:
     """How long an answer is."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from conftest import write_dag
+from decoders import plain_decoder
 
 import editor
 from editor.devices.table import load_devices
+from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.panels.fallback_table import fallbacks_view
@@ -40,3 +43,18 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
     assert "A, the first device, cannot run 2 of them" in text, (
         "a pin does not make the device able"
     )
+
+
+@pytest.mark.parametrize(
+    ("sequence", "said"), [(1, "Time lost per token"), (7, "Time lost per prompt of 7 tokens")]
+)
+def test_what_falls_back_costs_time_in_each_token(sequence: int, said: str, tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    sizes = proposed_sizes(editor.load_model(path)) | {"sequence_length": sequence}
+    graph = editor.load_model(path, sizes)
+    store = Store(str(tmp_path))
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(TABLE)])
+    record = store.create("m", str(path), graph.sha256, graph.define, decisions)
+    able = Capability.of_reasons(["no Softmax" if t == "Softmax" else "" for t in graph.op_types])
+    solver = Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)})
+    assert said in str(fallbacks_view(Document(store, record, solver)))

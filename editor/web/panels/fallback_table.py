@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import html
 
+from editor.graph.states import tokens_of_step
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
@@ -62,14 +63,21 @@ def fallbacks_view(document: Document) -> list[Any]:
         return [*forced, html.P(_none(document), className="hint wide")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
-    lost = "What these ops add to a run; the rows add up to the total"
+    tokens = tokens_of_step(document.graph)
+    run = "run" if not tokens else "token" if tokens == 1 else f"prompt of {tokens:,} tokens"
     head = [
-        html.Th(name, title=lost if name == "Time lost" else "")
+        html.Th(name)
         for name in (
             *("Preferred", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs"),
-            *("Transferred", "Time lost"),
+            "Transferred",
         )
     ]
+    head.append(
+        html.Th(
+            f"Time lost per {run}" if tokens else "Time lost",
+            title=f"What these ops add to a {run}; the rows add up to the total",
+        )
+    )
     head.append(html.Th(html.Span("Actions", className="unseen")))
     of_type = Counter(
         document.graph.type_label(op) for op in document.placement.placed_ops.tolist()
