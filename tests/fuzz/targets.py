@@ -33,7 +33,7 @@ from editor.imports.profile_files import read_times
 from editor.placement.filter import matching
 from editor.placement.rules import match_counts, parse_rules_text
 from editor.terminal import printable
-from editor.web.app_state import _local_path
+from editor.web.app_state import local_path
 from editor.web.uploads import Uploads, safe_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -341,14 +341,14 @@ def _paths() -> list[bytes]:
 def _read_path(data: bytes, folder: Path) -> object:
     """A path that a person or a model gives: typed, of an upload, of external data, below a folder."""
     text = data.decode("utf-8", "surrogateescape")
-    for read in (_local_path, safe_path, lambda name: inside(folder, name), safe_stem):
+    for read in (local_path, safe_path, lambda name: inside(folder, name), safe_stem):
         try:
             found = Path(read(text))
         except EditorError:
             continue
         if read is safe_stem and len(str(found).encode("utf-8", "surrogateescape")) > 255:
             continue
-        if read is not _local_path and not (folder / found).resolve().is_relative_to(
+        if read is not local_path and not (folder / found).resolve().is_relative_to(
             folder.resolve()
         ):
             raise EscapedError(f"{text!r} leads to {found}")
