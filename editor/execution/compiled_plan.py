@@ -24,6 +24,7 @@ from editor.execution.inputs import (
 )
 from editor.execution.invented_values import InventedInputs
 from editor.graph.graph import Graph
+from editor.graph.states import states_of
 from editor.runtimes.base import MemorySpace, SubModel, Value
 from editor.runtimes.profiling import run_to_end
 from editor.runtimes.protocols import AsynchronousExecutable, BoundExecutable, Executable
@@ -362,6 +363,20 @@ def convert(value: Value, target: Device) -> Value:
         raise ExecutionError(
             f"a value of type {type(value).__name__} cannot be passed to {target.name}: {error}"
         ) from error
+
+
+def with_states_at_home(
+    graph: Graph, steps: Sequence[Step], values: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The inputs of a plan, with states in the memory of the device that reads them first: the step before left them there."""
+    found = dict(values)
+    waiting = {state.input for state in states_of(graph)} & found.keys()
+    for step in steps:
+        for name in waiting.intersection(step.submodel.inputs):
+            waiting.discard(name)
+            if not memory_space(step.runs_on).is_host:
+                found[name] = convert(found[name], step.runs_on)
+    return found
 
 
 def owned(value: Value) -> Any:

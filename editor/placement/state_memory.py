@@ -44,7 +44,7 @@ class StateMemory:
         """One line."""
         text = (
             f"{self.device} keeps {pluralize(self.states, 'state')}: {human_bytes(self.bytes)} at {self.context} tokens, "
-            f"{human_bytes(self.bytes_per_token)} for each further one"
+            f"{human_bytes(self.bytes_per_token)} for each further one, twice while a step runs"
         )
         if self.fits_until is None:
             return text
@@ -78,8 +78,7 @@ def state_memory(placement: Placement) -> list[StateMemory]:
         device = placement.devices[number]
         size, each = sum(e[0] for e in entries), sum(e[1] for e in entries)
         past = max(e[2] for e in entries)
-        rest = placement.run_memory.peaks.get(device.name, 0) - _COPIES * each * past
-        result.append(
-            StateMemory(device.name, len(entries), size, each, past, max(rest, 0), device.memory)
-        )
+        memory = next(d for d in placement.run_memory.devices if d.device == device.name)
+        rest = max(memory.peak - _COPIES * each * past, memory.constants)
+        result.append(StateMemory(device.name, len(entries), size, each, past, rest, device.memory))
     return result

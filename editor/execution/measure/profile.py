@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from editor.arguments import as_seconds
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
-from editor.execution.compiled_plan import CompiledPlan, Step, convert
+from editor.execution.compiled_plan import CompiledPlan, Step, convert, with_states_at_home
 from editor.execution.executor import compile_placement
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.invented_values import InventedInputs
@@ -78,6 +78,7 @@ def _profile(
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
+    values = with_states_at_home(graph, plan.steps, values)
     kept = {
         **values,
         **plan.capture(values, {name for step in mine for name in step.submodel.inputs}),

@@ -232,12 +232,18 @@ def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
     # The public method takes no vendor, and the memory of a plugin's device has one.
     try:
         inner = binding._iobinding
-        device = ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
+        device = device_of(space)
     except AttributeError:
         raise ExecutionError(
             f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {kind}; install 1.32"
         ) from None
     inner.bind_output(name, device)
+
+
+def device_of(space: MemorySpace) -> Any:
+    """A memory space as ONNX Runtime's C interface knows it."""
+    kind, vendor = _name_and_vendor(space)
+    return ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
 
 
 def _name_and_vendor(space: MemorySpace) -> tuple[str, int]:
