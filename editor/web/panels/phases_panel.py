@@ -92,8 +92,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         )
     ]
     command = (
-        f"partition --phases prompt={phases.lengths.prompt},new={phases.lengths.new} writes a plan of both, "
-        "which bench --generate and the export for onnxruntime-genai run."
+        f"hetero-editor partition MODEL --phases prompt={phases.lengths.prompt},new={phases.lengths.new} writes a "
+        "plan of both, which bench --generate and the export for onnxruntime-genai run."
     )
     return [
         html.P(said, className="hint wide"),
