@@ -68,7 +68,7 @@ def test_a_number_outside_its_limits_becomes_the_nearest_one(page: Page, server:
     page.goto(server.url)
     ready(page)
     page.get_by_role("tab", name="Benchmark").click()
-    field = page.get_by_label("Seconds")
+    field = page.get_by_label("Seconds", exact=True)
     for typed, kept in (("9999", "600"), ("0", "0.5"), ("2.5", "2.5")):
         field.fill(typed)
         field.blur()
