@@ -7,14 +7,13 @@ import json
 import sqlite3
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
 import pytest
 from conftest import EXAMPLES
-from onnx import TensorProto, helper, numpy_helper
+from weighted_chain import weighted_chain
 
 import editor
 from editor.errors import EditorError
@@ -31,20 +30,7 @@ SIDE = 128
 WEIGHTS = SIDE * SIDE * 4
 
 
-def chain(path: Path, layers: int) -> Path:
-    """MatMuls with a weight of 64 kB each."""
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [64, SIDE]) for n in ("x", "y")]
-    rng = np.random.default_rng(layers)
-    weights = [
-        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
-        for i in range(layers)
-    ]
-    names = ["x", *(f"h{i}" for i in range(layers - 1)), "y"]
-    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
-    graph = helper.make_graph(nodes, path.stem, info[:1], info[1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
-    return path
+chain = partial(weighted_chain, side=SIDE)
 
 
 def table(fits: int) -> list[dict[str, Any]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from conftest import EXAMPLES, run
 from decoders import plain_decoder
-from onnx import TensorProto, helper, numpy_helper
+from weighted_chain import weighted_chain
 
 import editor
 from editor.workspace.model_set import model_paths
@@ -20,23 +20,7 @@ SIDE = 256
 WEIGHTS = SIDE * SIDE * 4
 
 
-def chain(path: Path, layers: int) -> Path:
-    """MatMuls with a weight of 256 kB each."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    info = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, SIDE]) for name in ("x", "y")
-    ]
-    rng = np.random.default_rng(layers)
-    weights = [
-        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
-        for i in range(layers)
-    ]
-    names = ["x", *(f"h{i}" for i in range(layers - 1)), "y"]
-    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
-    graph = helper.make_graph(nodes, path.stem, info[:1], info[1:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, path)
-    return path
+chain = partial(weighted_chain, side=SIDE)
 
 
 def table(memory: int | None) -> list[dict[str, object]]:

@@ -293,19 +293,17 @@ def _recent(state: AppState) -> list[Any]:
     ]
 
 
+def _title_line(record: Record | SetRecord) -> html.Span:
+    updated = record.updated[:16].replace("T", " ") + " UTC"
+    title = html.B(record.title, title=record.title)
+    return html.Span([title, html.Span(updated, className="recent-time")], className="recent-line")
+
+
 def _set_row(record: SetRecord) -> controls.Link:
     devices = ", ".join(str(e.get("name") or e.get("backendName")) for e in record.devices)
     return controls.Link(
         [
-            html.Span(
-                [
-                    html.B(record.title, title=record.title),
-                    html.Span(
-                        record.updated[:16].replace("T", " ") + " UTC", className="recent-time"
-                    ),
-                ],
-                className="recent-line",
-            ),
+            _title_line(record),
             html.Span(
                 [
                     html.Span(f"set of {len(record.models)}", className="recent-set"),
@@ -323,15 +321,7 @@ def _row(state: AppState, record: Record) -> controls.Link:
     devices = " · ".join(filter(None, (_device_names(state, record), size_words(record.define))))
     return controls.Link(
         [
-            html.Span(
-                [
-                    html.B(record.title, title=record.title),
-                    html.Span(
-                        record.updated[:16].replace("T", " ") + " UTC", className="recent-time"
-                    ),
-                ],
-                className="recent-line",
-            ),
+            _title_line(record),
             html.Span(
                 [
                     _picture(state, record),
