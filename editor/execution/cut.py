@@ -384,6 +384,9 @@ class Cutter:
     def _value_info(self, name: str) -> ValueInfoProto:
         tensor = self.graph.tensor_index[name]
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
+        if shape is not None and not self.graph.is_onnx:
+            # OpenVINO 2026.4 divides by a size of 0 while it compiles: of a state that begins empty, for example.
+            shape = tuple(dim or "?" for dim in shape)
         if kind:
             return make_value_info(name, kind, shape)
         return ValueInfoProto(name=name, type=self.inferred_types.get(name))
