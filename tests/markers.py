@@ -1,68 +1,23 @@
 """Which tests are slow, which need a browser, and which only `make test-all` runs, in one place.
 
 `make check` runs what has none of these marks; `make test` all but ``full``, within six minutes on two cores; `make test-all`
-what is ``full``. A test is listed here, or marked in its file. Slow is what takes more than about two seconds on two cores
-(see ``pytest tests/FOLDER --durations=20``).
+what is ``full``. A test is listed here, or marked in its file. Slow is what takes more than 0.3 seconds, all its cases
+together, so that `make check` ends within a minute.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 
-SLOW: frozenset[str] = frozenset(
-    {
-        "execution/test_adapter_kit.py::test_a_runtime_that_keeps_the_protocol_passes",
-        "execution/test_adapter_kit.py::test_what_a_runtime_breaks_is_named",
-        "execution/test_fixed_run.py::test_results_are_right_in_every_run_of_a_plan_and_of_its_clones",
-        "execution/test_executor.py::test_a_benchmark_measures_subgraphs_transfers_and_baselines",
-        "execution/test_executor.py::test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline",
-        "execution/test_executor.py::test_changes_to_an_input_array_between_runs_take_effect",
-        "execution/test_executor.py::test_real_networks_split_over_three_runtimes_compute_the_same",
-        "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
-        "execution/test_fixed_run.py::test_sums_across_cuts_are_correct_in_repeated_runs",
-        "execution/test_jobs.py",
-        "execution/test_machine_faults.py",
-        "execution/test_machines.py",
-        "execution/test_measure.py",
-        "execution/test_memory.py",
-        "execution/test_preload.py",
-        "exports/test_dot_pack.py",
-        "exports/test_interchange.py::test_exports_do_not_depend_on_the_order_of_sets",
-        "exports/test_interchange.py::test_results_of_query_model_are_imported_without_noise",
-        "exports/test_interchange.py::test_the_graph_of_subgraphs_is_rendered",
-        "exports/test_interchange.py::test_the_standalone_page_opens_from_disk",
-        "exports/test_onnxruntime_export.py::test_onnx_runtime_accepts_assignment_by_names",
-        "graph/test_layers.py::test_a_long_list_grouped_in_runs_is_still_one_list",
-        "graph/test_nested.py::test_bends_are_in_the_common_boxes_of_both_ends",
-        "graph/test_nested.py::test_boxes_contain_only_their_own_nodes",
-        "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
-        "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
-        "imports/test_imported_profiles.py::test_the_page_takes_a_profile_and_figures_follow_it",
-        "placement/test_neighbourhood.py::test_the_search_is_repeatable_improves_and_ends_when_told",
-        "placement/test_subgraphs.py::test_connected_makes_the_same_subgraphs_as_openvino",
-        "runtimes/test_adding_a_runtime.py::test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason",
-        "runtimes/test_adding_a_runtime.py::test_an_added_runtime_is_queried_run_profiled_and_benchmarked",
-        "runtimes/test_asking.py::test_crashes_hangs_failures_and_wrong_values_are_reasons",
-        "runtimes/test_webgpu.py",
-        "test_bombs.py",
-        "test_check_and_watch.py::test_check_import_and_watch_on_the_command_line",
-        "test_check_and_watch.py::test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow",
-        "test_cli.py::test_devices",
-        "test_cli.py::test_partition_why_run_bench_export",
-        "test_cli.py::test_two_plans_in_one_benchmark",
-        "test_cli.py::test_usage_errors_have_status_two",
-        "test_faults.py::test_damaged_files_are_messages_on_the_command_line",
-        "test_faults.py::test_finished_jobs_leave_no_thread",
-        "test_one_definition.py",
-        "web/test_routes.py",
-        "web/test_security.py::test_the_page_opens_with_the_printed_address_only",
-        "web/test_shutdown.py",
-        "web/test_edits.py",
-        "web/test_uploads.py",
-        "workspace/test_database.py::test_threads_of_one_server_do_not_tell_each_other_to_wait",
-    }
-)
-"""``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests."""
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
+"""``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests.
+
+Written by ``python tests/markers.py junit.xml`` from the times of a run (``pytest --junitxml junit.xml``)."""
 
 FULL: frozenset[str] = frozenset(
     {
@@ -202,6 +157,8 @@ NOT_FULL: frozenset[str] = frozenset(
 )
 """Tests of those files and folders that `make test` runs all the same."""
 
+_SLOW_SECONDS = 0.3
+
 LARGE_MODELS = ("chain_20k", "wide_5k")
 """A test that is parametrised with one of these models is slow and full for it, and for it only."""
 
@@ -239,3 +196,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full)
         if name.startswith("browser/") or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+
+
+def main(report: str) -> None:
+    """Adds the tests that took long in a run to ``slow.txt``."""
+    seconds: Counter[str] = Counter()
+    for case in ElementTree.parse(report).iter("testcase"):
+        file = case.attrib["classname"].removeprefix("tests.").replace(".", "/") + ".py"
+        test = case.attrib["name"].partition("[")[0]
+        seconds[f"{file}::{test}"] += float(case.attrib["time"])
+    found = {test for test, spent in seconds.items() if spent > _SLOW_SECONDS}
+    listed = sorted(name for name in SLOW | found if name.partition("::")[0] not in SLOW)
+    files = sorted(name for name in SLOW if "::" not in name)
+    (Path(__file__).parent / "slow.txt").write_text("\n".join(sorted(files + listed)) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -372,7 +372,7 @@ def merged(models: Sequence[ModelProto]) -> ModelProto:
     return result
 
 
-_FORMAT = 6
+_FORMAT = 7
 """Raise it when ops are tried in another way: earlier answers are then asked for again."""
 _MAX_ANSWERS = 20_000
 _MAX_FILE_BYTES = 32 << 20

@@ -105,12 +105,14 @@ def decoder(path: Path, past: int, new: int) -> Graph:
     return editor.load_model(path)
 
 
+@pytest.mark.parametrize("attention", ["CPU", "OpenVINO.CPU"])
 @pytest.mark.parametrize(("past", "new"), [(0, 7), (5, 1), (31, 1), (4, 3)])
 def test_a_decoder_of_4_bits_computes_the_same_when_it_is_split(
-    tmp_path: Path, past: int, new: int
+    tmp_path: Path, past: int, new: int, attention: str
 ) -> None:
+    """OpenVINO fails on attention with a cache of a fixed size, or writes past its tensors: it gets an open one."""
     graph = decoder(tmp_path / "m.onnx", past, new)
-    plan = editor.partition(graph, DEVICES)
+    plan = editor.partition(graph, DEVICES, pins={"att": attention, "gelu": "CPU"})
     inputs = random_inputs(graph)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     expected = dict(
@@ -121,13 +123,6 @@ def test_a_decoder_of_4_bits_computes_the_same_when_it_is_split(
     for name, value in expected.items():
         assert found[name].shape == value.shape
         assert np.allclose(found[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_attention_with_a_cache_is_refused_with_what_openvino_makes_of_it(tmp_path: Path) -> None:
-    prefill = editor.partition(decoder(tmp_path / "p.onnx", 0, 7), DEVICES)
-    assert prefill.affinity["att"] == "CPU" and "wrongly" in str(prefill.why("att"))
-    decode = editor.partition(decoder(tmp_path / "d.onnx", 5, 1), DEVICES)
-    assert decode.affinity["att"] == "CPU" and "ScatterUpdate" in str(decode.why("att"))
 
 
 def test_sizes_that_no_runtime_takes_are_no_reason_to_believe_a_device(tmp_path: Path) -> None:

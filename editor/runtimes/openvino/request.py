@@ -67,6 +67,11 @@ def core() -> Any:
 
 
 def read_model(submodel: SubModel) -> Any:
+    """Imports a sub-model, with open sizes where OpenVINO computes wrongly with fixed ones."""
+    return _with_open_caches(_import(submodel), submodel.model)
+
+
+def _import(submodel: SubModel) -> Any:
     """Imports a sub-model.
 
     External data is found only next to a file, and by no symbolic link: OpenVINO refuses what resolves to another
@@ -103,6 +108,28 @@ def read_model(submodel: SubModel) -> Any:
         return core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_open_caches(made: Any, model: ModelProto) -> Any:
+    """Opens the number of tokens in the caches that GroupQueryAttention reads, in place.
+
+    With a fixed one OpenVINO 2026.4 fails on a step or writes past its tensors; with an open one it is exact.
+    """
+    caches = {
+        name
+        for node in model.graph.node
+        if node.op_type == "GroupQueryAttention"
+        for name in node.input[3:5]
+    }
+    opened = {}
+    for port in made.inputs if caches else ():
+        shape = port.get_partial_shape()
+        if caches & port.get_names() and shape.rank.is_static and len(shape) == 4:
+            shape[2] = ov.Dimension()  # batch, heads, tokens, width
+            opened[port] = shape
+    if opened:
+        made.reshape(opened)
+    return made
 
 
 def _with_values(made: Any, model: ModelProto) -> Any:
