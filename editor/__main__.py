@@ -120,8 +120,7 @@ def _command(name: str) -> Command:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m editor",
-        description="Split an ONNX model over devices. "
-        "`open [MODEL|PLAN]` starts the editor in a browser.",
+        description="Split a model over devices.",
     )
     parser.add_argument("--version", action="version", version=f"hetero-editor {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -141,6 +140,8 @@ def _parser() -> argparse.ArgumentParser:
             limits.add_options(command)
         if name not in ("workspace", "worker"):
             limits.add_scheduler_options(command)
+    # `main` starts it before this parser is made; it is here for the list.
+    commands.add_parser("open", help="start the editor in a browser: open [MODEL|PLAN]")
     return parser
 
 

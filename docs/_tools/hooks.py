@@ -98,10 +98,8 @@ def commands() -> str:
     parser = _parser()
     action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     lines = {choice.dest: choice.help for choice in action._choices_actions}
-    opened = _parser_of_open()
-    found = {"open": (opened, "start the editor in a browser")} | {
-        name: (command, lines.get(name) or "") for name, command in action.choices.items()
-    }
+    parsers = {"open": _parser_of_open()} | {k: v for k, v in action.choices.items() if k != "open"}
+    found = {name: (command, lines.get(name) or "") for name, command in parsers.items()}
     counts = Counter(key(one) for command, _ in found.values() for one in command._actions)
     shared = {name for name, count in counts.items() if count >= _SHARED}
     once = {

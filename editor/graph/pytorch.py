@@ -18,7 +18,7 @@ from typing import Any
 from editor.errors import ExportError, ModelError
 from editor.files import cache_folder, private_folder, safe_stem
 
-INSTALL = "pip install 'hetero-editor[pytorch]' (torch and onnxscript)"
+INSTALL = "pip install torch onnxscript"
 
 
 def is_module(value: object) -> bool:

@@ -65,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "error: the current folder is not there any more; start in another one", file=sys.stderr
         )
         return 1
-    parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
+    parser = argparse.ArgumentParser(
+        prog="python -m editor open", description="Split a model over devices, in a browser."
+    )
     parser.add_argument(
         "model",
         nargs="?",

@@ -22,9 +22,7 @@ try:
     import anywidget
     import traitlets
 except ImportError as error:
-    raise EditorError(
-        f"a widget needs anywidget ({error}): pip install 'hetero-editor[notebook]'"
-    ) from error
+    raise EditorError(f"a widget needs anywidget ({error}): pip install anywidget") from error
 
 MOST_OPS = 10_000
 """Ops of which each can be seen and painted when the whole graph is drawn."""
