@@ -93,6 +93,11 @@ def human_seconds(seconds: float) -> str:
     return _human(seconds, "s")
 
 
+def rough_seconds(seconds: float) -> str:
+    """ "about 10 ms", "about 400 µs": one digit, of a time that rests on assumed speeds."""
+    return f"about {human_seconds(float(f'{seconds:.0e}'))}"
+
+
 def human_joules(joules: float) -> str:
     """ "12.7 mJ", "384 µJ", "1.84 J", "2,310 J"."""
     return _human(joules, "J")

@@ -13,7 +13,7 @@ from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians
 from editor.placement.costs import peaks_of
 from editor.placement.placement import Placement
-from editor.text import human_seconds
+from editor.text import human_seconds, rough_seconds
 
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
@@ -30,12 +30,18 @@ def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any
     }
 
 
+def time_of(totals: Mapping[str, Any]) -> str:
+    """The time of one run in words, rough where the speed of an accelerator is assumed."""
+    form = rough_seconds if totals["assumed_speeds"] else human_seconds
+    return form(totals["latency"])
+
+
 def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     """The one figure, what it is, and how it compares with not splitting."""
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", totals["throughput"]
     basis = ", ".join([kind, *totals["left_out"]])
-    estimate = f"{rate:.1f} requests/s" if rate else human_seconds(totals["latency"])
+    estimate = f"{rate:.1f} requests/s" if rate else time_of(totals)
     if measured is None:
         return {"figure": estimate, "kind": basis, "words": "This plan was not measured."}
     if measured["kind"] != Kind.MEASUREMENT:

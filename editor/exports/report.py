@@ -14,13 +14,19 @@ import numpy as np
 from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import boxes, first_page
+from editor.exports.first_page import boxes, first_page, time_of
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.kinds import Kind
-from editor.placement.chosen_costs import aimed_rate, costs_of_plan, left_out, source_of_figures
+from editor.placement.chosen_costs import (
+    aimed_rate,
+    assumed_speeds,
+    costs_of_plan,
+    left_out,
+    source_of_figures,
+)
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.energy import energy_of
@@ -206,7 +212,7 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
 def headline(report: Mapping[str, Any]) -> str:
     """The figure of the plan: a measurement of it where there is one, with what was worked out beside it."""
     totals, measured = report["totals"], report["measurement"]
-    latency = human_seconds(totals["latency"])
+    latency = time_of(totals)
     rate = f"{totals['throughput']:.1f} requests/s" if totals["throughput"] else ""
     joules = (totals["energy"] or {}).get("joules")
     energy = f"; energy {human_joules(joules)} (estimate)" if joules else ""
@@ -268,6 +274,7 @@ def report_of(
             "kind": basis.kind,
             "source": basis.source,
             "left_out": left_out(placement, costs),
+            "assumed_speeds": assumed_speeds(placement, costs),
             "energy": energy.to_dict() if energy is not None else None,
         },
         "measurement": read_measurement(measured, placement) if measured else None,

@@ -41,19 +41,26 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 
 def left_out(placement: Placement, costs: Costs) -> list[str]:
     """What a figure of the plan does not have in it, or has assumed, where it uses accelerators."""
-    used = [(d, placement.devices[d]) for d in sorted(placement.used_numbers)]
-    linked = [(d, one) for d, one in used if np.isfinite(peaks_of(one).bandwidth)]
+    used = [placement.devices[d] for d in sorted(placement.used_numbers)]
+    linked = [one for one in used if np.isfinite(peaks_of(one).bandwidth)]
     if not linked:
         return []
-    counted = all(one.link is not None and one.link.ends for _, one in linked)
+    counted = all(one.link is not None and one.link.ends for one in linked)
     said = ["host input and output not counted"] if costs.wires is None and not counted else []
-    assumed = [
+    assumed = assumed_speeds(placement, costs)
+    return [*said, f"peaks of {' and '.join(assumed)} assumed"] if assumed else said
+
+
+def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:
+    """The accelerators that a plan uses whose speed neither a profile nor the device table states."""
+    used = [(d, placement.devices[d]) for d in sorted(placement.used_numbers)]
+    return [
         one.name
-        for d, one in linked
-        if not (costs.profiled and costs.profiled[d])
+        for d, one in used
+        if np.isfinite(peaks_of(one).bandwidth)
+        and not (costs.profiled and costs.profiled[d])
         and (one.peak_compute is None or one.peak_dram_bw is None)
     ]
-    return [*said, f"peaks of {' and '.join(assumed)} assumed"] if assumed else said
 
 
 def chosen_costs(settings: Settings) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,11 +162,12 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
     assert words in _status(planned) and words in _words(planned)
+    assert re.search(r"\babout \d0{0,2} [mµ]s", _words(planned)), "more digits would be invented"
     text = planned.plan.export("md", tmp_path)[0].read_text()
     assert f"(estimate from shapes, {words})" in text
     stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
     said = _status(state.open(OpenRequest(model, stated)))
-    assert "not counted" in said and "assumed" not in said
+    assert "not counted" in said and "assumed" not in said and "about" not in said
 
 
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:

@@ -9,8 +9,8 @@ from dash import html
 
 from editor.execution.measure.figures import human_rate
 from editor.kinds import Kind
-from editor.placement.chosen_costs import left_out
-from editor.text import human_seconds
+from editor.placement.chosen_costs import assumed_speeds, left_out
+from editor.text import human_seconds, rough_seconds
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
@@ -48,8 +48,10 @@ def headline(document: Document) -> Headline:
             run,
             f"{_NAMED[basis.kind]} {predicted}" if predicted and basis else "",
         )
-    figure = human_rate(rate) if rate else human_seconds(seconds) if seconds is not None else ""
-    without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    placement, costs = document.placement, plan_costs(document)[0]
+    in_words = rough_seconds if assumed_speeds(placement, costs) else human_seconds
+    figure = human_rate(rate) if rate else in_words(seconds) if seconds is not None else ""
+    without = left_out(placement, costs) if basis else []
     return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
 
 
