@@ -28,12 +28,6 @@ _TELLS_APART = {Kind.ESTIMATE: 0.25, Kind.PREDICTION: 0.05}
 (benchmarks/RESULTS.md); estimates do not know runtimes from each other."""
 
 
-def too_close(one: float, other: float, *kinds: Kind) -> bool:
-    """Whether two times, or two rates, are closer than figures of their kinds can tell."""
-    share = max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
-    return abs(one - other) < share * max(one, other)
-
-
 @dataclass(frozen=True)
 class Basis:
     """The kind of a number, and its source."""
@@ -43,25 +37,41 @@ class Basis:
     """E.g. "from profile"; the kind and this make a phrase."""
     detail: str = ""
     """Of profiles that were measured elsewhere: device, tool, machine and date of each, and what they lack."""
+    noisy: bool = False
+    """Whether a profile was disturbed while it was measured; it tells times apart as badly as an estimate."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.source}{f' ({self.detail})' if self.detail else ''}"
 
 
-def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ()) -> Basis:
+def too_close(one: float, other: float, *bases: Basis | Kind) -> bool:
+    """Whether two times, or two rates, are closer than figures of their kinds can tell."""
+    kinds = (
+        basis if isinstance(basis, Kind) else Kind.ESTIMATE if basis.noisy else basis.kind
+        for basis in bases
+    )
+    share = max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
+    return abs(one - other) < share * max(one, other)
+
+
+def basis_of_costs(
+    estimated: bool, profiled: bool, origins: Sequence[str] = (), noisy: bool = False
+) -> Basis:
     """What costs are, and with them every figure that is worked out from them.
 
     Args:
         estimated: the time of some op comes from shapes and stated peaks.
         profiled: some cost comes from a profile.
         origins: of profiles that were measured elsewhere: device, tool, machine and date; "" for others.
+        noisy: a profile was disturbed while it was measured.
     """
     elsewhere = [origin for origin in origins if origin]
     if not profiled:
         return Basis(Kind.ESTIMATE, "from shapes")
     profile = "imported profile" if elsewhere else "profile"
     kind = Kind.ESTIMATE if estimated else Kind.PREDICTION
-    return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(elsewhere))
+    source = f"{'in part ' if estimated else ''}from {profile}"
+    return Basis(kind, source, "; ".join(elsewhere), noisy)
 
 
 def weakest(bases: Sequence[Basis]) -> Basis:

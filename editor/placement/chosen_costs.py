@@ -40,15 +40,18 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 
 
 def left_out(placement: Placement, costs: Costs) -> list[str]:
-    """What a figure of the plan does not have in it, or has assumed, where it uses accelerators."""
-    used = [placement.devices[d] for d in sorted(placement.used_numbers)]
-    linked = [one for one in used if np.isfinite(peaks_of(one).bandwidth)]
-    if not linked:
-        return []
+    """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it."""
+    used = sorted(placement.used_numbers)
+    linked = [
+        placement.devices[d] for d in used if np.isfinite(peaks_of(placement.devices[d]).bandwidth)
+    ]
     counted = all(one.link is not None and one.link.ends for one in linked)
     said = ["host input and output not counted"] if costs.wires is None and not counted else []
-    assumed = assumed_speeds(placement, costs)
-    return [*said, f"peaks of {' and '.join(assumed)} assumed"] if assumed else said
+    if assumed := assumed_speeds(placement, costs):
+        said.append(f"peaks of {' and '.join(assumed)} assumed")
+    if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
+        said.append(f"profile of {' and '.join(noisy)} measured on a busy machine")
+    return said
 
 
 def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:

@@ -257,13 +257,15 @@ def basis_of(costs: Costs, source: str, used: Iterable[int] = ()) -> Basis:
     """
     numbers = list(used)
     if source == "estimate" or not costs.profiled or not numbers:
-        return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
+        profiled = source != "estimate"
+        return basis_of_costs(costs.estimated, profiled, costs.origins, any(costs.noisy))
     between = costs.wires is not None and costs.wires.estimated
     assumed, profiled = (
         any(costs.assumed[d] for d in numbers),
         any(costs.profiled[d] for d in numbers),
     )
-    return basis_of_costs(between or assumed, profiled, [costs.origins[d] for d in numbers])
+    noisy = any(costs.noisy[d] for d in numbers)
+    return basis_of_costs(between or assumed, profiled, [costs.origins[d] for d in numbers], noisy)
 
 
 def measured(
@@ -317,6 +319,7 @@ def measured(
         origins,
         profiled=tuple(p is not None for p in profiles),
         assumed=assumed,
+        noisy=tuple(p is not None and bool(p.disturbances) for p in profiles),
         cold=tuple(cold),
         convert=convert,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import editor
 from editor.__main__ import main
 from editor.graph.graph import Graph
-from editor.placement.chosen_costs import costs_of_plan
+from editor.kinds import Kind, too_close
+from editor.placement.chosen_costs import costs_of_plan, left_out
 from editor.placement.device_profile import DeviceProfile, save_profile
 
 
@@ -94,3 +96,27 @@ def test_inputs_and_outputs_of_the_model_are_counted_where_a_link_says_so(
     assert stored["devices"][0]["link"]["ends"] == "counted"
     with pytest.raises(editor.DeviceTableError, match="ends must be counted or left out"):
         editor.load_devices([{**npu, "link": {"ends": "maybe"}}])
+
+
+def test_a_disturbed_profile_tells_plans_apart_as_badly_as_an_estimate(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was measured beside other work ranked layouts that were 10 % apart."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = editor.partition(mobilenet, "HETERO:CPU", policy_options={"costs": "measured"})
+    [device] = plan.devices
+    keys = [mobilenet.op_keys[op] for op in plan.placement.placed_ops.tolist()]
+    quiet = DeviceProfile(
+        device.description, 0.1, dict.fromkeys(keys, 1e-3), {}, (), 1e-5, 0, 0, 0, 0, 1
+    )
+    for profile, said in (
+        (quiet, []),
+        (
+            replace(quiet, disturbances=("other programs were busy",)),
+            ["profile of CPU measured on a busy machine"],
+        ),
+    ):
+        save_profile(mobilenet, device, profile)
+        costs, basis = costs_of_plan(plan.placement)
+        assert left_out(plan.placement, costs) == said
+        assert basis.kind is Kind.PREDICTION and too_close(1.0, 1.1, basis) == bool(said)

@@ -292,11 +292,11 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ]
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
-        kinds = () if mine else (basis.kind, own_basis.kind)
+        bases = () if mine else (basis, own_basis)
         speeds = [
-            _ranked(row["predicted"], base["predicted"], human_seconds, badge, kinds),
-            _ranked(_per_second(row), _per_second(base), _rate, badge, kinds, True),
-            *([_joules(row, base, badge, kinds)] if energy else ()),
+            _ranked(row["predicted"], base["predicted"], human_seconds, badge, bases),
+            _ranked(_per_second(row), _per_second(base), _rate, badge, bases, True),
+            *([_joules(row, base, badge, bases)] if energy else ()),
         ]
         if unable:  # a plan that cannot run has no speed
             words = f"cannot run: {pluralize(len(unable), 'op')} refused there"
@@ -513,20 +513,22 @@ def _ranked(
     base: float,
     form: Any,
     note: str,
-    kinds: Sequence[Kind],
+    bases: Sequence[Basis],
     more_is_better: bool = False,
 ) -> html.Td:
     """A figure, and whether it is better than the plan's where figures of these kinds can tell."""
-    if form(value) == form(base) or not kinds or not too_close(value, base, *kinds):
+    if form(value) == form(base) or not bases or not too_close(value, base, *bases):
         return _cell(value, base, form, note, more_is_better)
     words = "too close to call"
-    if Kind.ESTIMATE in kinds:
+    if any(basis.noisy for basis in bases):
+        words += ": profile again on a quiet machine"
+    elif any(basis.kind is Kind.ESTIMATE for basis in bases):
         words += ": profile first"
     return html.Td([form(value) + note, html.Div(words, className="hint")])
 
 
 def _joules(
-    row: Mapping[str, Any], base: Mapping[str, Any], note: str, kinds: Sequence[Kind]
+    row: Mapping[str, Any], base: Mapping[str, Any], note: str, bases: Sequence[Basis]
 ) -> html.Td:
     """Joules of a layout, beside those of the plan where both are known."""
     if row["joules"] is None:
@@ -536,7 +538,7 @@ def _joules(
         )
     if base["joules"] is None:
         return html.Td(human_joules(row["joules"]) + note)
-    return _ranked(row["joules"], base["joules"], human_joules, note, kinds)
+    return _ranked(row["joules"], base["joules"], human_joules, note, bases)
 
 
 def _cell(

@@ -82,8 +82,7 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
     new, old = now[key], before[key] or now[key]
     change = new - old if form(new) != form(old) else 0
-    kind = now["basis"].kind
-    return _delta(change, form, key == "rate", ranked=not too_close(new, old, kind))
+    return _delta(change, form, key == "rate", ranked=not too_close(new, old, now["basis"]))
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
