@@ -92,6 +92,7 @@
     picture: (form) => editor.picture(form),
     label: (label) => editor.edit({ do: "label", ops: editor.selectedOps(), label }),
     pane: (_name, button) => editor.tickPane(button),
+    versions: (other) => editor.openVersions(other),
     panesMode: (mode) => editor.setPanesMode(mode),
     panesOnly: (_value, button) => editor.onlyDifferences(button),
     panesStep: (step) => editor.nextDifference(Number(step)),

@@ -51,6 +51,7 @@ export interface Basis {
   kind: Kind;
   source: string;
   detail?: string;
+  noisy?: boolean;
 }
 /**
  * Chooses everything on paths from ``first`` to ``ops``.
@@ -793,5 +794,28 @@ export interface Status {
  */
 export interface Uploaded {
   path: string;
+}
+/**
+ * One of two models: ``state`` is uint8 per visible op (0 the same in both, 1 changed, 2 only here), ``twins`` int32: the
+ * place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place.
+ */
+export interface VersionPane {
+  name: string;
+  summary: string;
+  device: string;
+  part: string;
+  state: string;
+  twins: string;
+  changes: {
+    [k: string]: string;
+  };
+}
+/**
+ * Two models side by side, with the drawing of the second.
+ */
+export interface Versions {
+  layouts: VersionPane[];
+  devices: PaneDevice[];
+  map: MapData;
 }
 export as namespace Messages;

@@ -166,6 +166,11 @@ interface PaneLayout {
   summary: string;
   device: Uint8Array;
   part: Uint32Array;
+  /** Of another model: its drawing, and of each op what it is there. */
+  scene?: Scene;
+  state?: Uint8Array;
+  twins?: Int32Array;
+  changes?: Record<string, string>;
 }
 
 /** The comparison side by side. */
@@ -178,7 +183,10 @@ interface PanesState {
   timer: number | undefined;
   wanted: boolean;
   at: number | undefined;
-  regions: number[][] | undefined;
+  regions: { side: number; ops: number[] }[] | undefined;
+  /** The op that two models keep at the same place. */
+  anchor: number | undefined;
+  anchorSide: number;
 }
 
 /** A row of the table of subgraphs or of transfers, as far as scripts read it. */
@@ -256,6 +264,7 @@ interface Ask {
   (what: `hover?${string}` | `body?${string}`): Promise<Messages.Hover>;
   (what: `search?${string}`): Promise<Messages.SearchResults>;
   (what: `panes?${string}`): Promise<Messages.Panes>;
+  (what: `versions?${string}`): Promise<Messages.Versions>;
   (what: "runs", body: Messages.RunRequest): Promise<Messages.Run>;
   (what: "runs/calibrate", body: object): Promise<Messages.Calibrated>;
   (what: "runs/cancel" | "cancel", body: object): Promise<null>;
@@ -374,6 +383,7 @@ interface Hetero {
   toggleMap(): void;
   askScene(): void;
   openPanes(): void;
+  openVersions(other: string): void;
   downloadComparison(): void;
   closePanes(): boolean;
   tickPane(button: HTMLElement): void;

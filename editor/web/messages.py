@@ -409,6 +409,23 @@ class MapData(TypedDict):
     type: str
 
 
+class VersionPane(Pane):
+    """One of two models: ``state`` is uint8 per visible op (0 the same in both, 1 changed, 2 only here), ``twins`` int32: the
+    place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place."""
+
+    state: str
+    twins: str
+    changes: dict[str, str]
+
+
+class Versions(TypedDict):
+    """Two models side by side, with the drawing of the second."""
+
+    layouts: list[VersionPane]
+    devices: list[PaneDevice]
+    map: MapData
+
+
 # ---- the plan ----
 
 

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from editor.errors import Cancelled, EditorError, PlanError, WorkspaceError
 from editor.exports.report import MAX_COMPARED
+from editor.placement.choices import PRESENT
 from editor.placement.filter import matching
 from editor.web import messages as m
 from editor.web.app_state import AppState
@@ -28,7 +29,7 @@ from editor.web.controls import static_html
 from editor.web.drawing.body import body_view
 from editor.web.drawing.detail import drawing_of
 from editor.web.drawing.map import map_data
-from editor.web.drawing.panes import panes_data
+from editor.web.drawing.panes import panes_data, versions_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan
 from editor.web.edit_answers import answer_edits
@@ -38,6 +39,7 @@ from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
 from editor.web.sets import exported
 from editor.web.view import op_costs, view_of
+from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
 
 _Names = Annotated[list[str], Query(alias="name")]
@@ -179,6 +181,18 @@ def _add_layouts(router: APIRouter, state: AppState) -> None:
             return panes_data(opened, chosen_layouts(state, opened, names[:_MOST_PANES]))
 
         return _answer(m.Panes, await state.long_work.run(work))
+
+    @router.get("/d/{document}/versions", response_model=m.Versions)
+    async def versions(document: str, other: str) -> Response:
+        """This model and that of another document, side by side."""
+
+        def work() -> m.Versions:
+            here, there = state.document(document), state.document(other)
+            [ours], [theirs] = (chosen_layouts(state, each, [PRESENT]) for each in (here, there))
+            found = diff_plans(here.plan, there.plan)
+            return versions_data((here, ours), (there, theirs), found)
+
+        return _answer(m.Versions, await state.long_work.run(work))
 
     @router.get("/d/{document}/advice/{idea}", response_class=Response)
     async def advised(document: str, idea: str) -> Response:

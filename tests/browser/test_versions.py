@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 from conftest import EXAMPLES
 from pages import Server, ready, until
 from playwright.sync_api import Page, expect
@@ -66,3 +67,59 @@ def test_an_op_that_changed_is_shown_here_and_in_the_window_of_the_other_model(
     other.close()
     rows.first.locator("[data-ops]").click()
     until(page, chosen.format(numbers[0]))
+
+
+TWINS_ON_SCREEN = """() => { const [a, b] = window.heteroPanes.charts, twins = window.heteroPanes.data.layouts[0].twins,
+    i = window.heteroPanes.anchor, place = (c, op) => [c.zoom, (c.scene.x[op] - c.left), (c.scene.y[op] - c.top)];
+    return [place(a, i), place(b, twins[i])]; }"""
+
+
+def test_two_versions_stand_side_by_side_and_move_together(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    onnx.save(model, tmp_path / "old.onnx")
+    nodes = list(model.graph.node)
+    place = next(i for i, node in enumerate(nodes) if node.op_type == "Gemm")
+    nodes.insert(place, onnx.helper.make_node("Relu", [nodes[place].input[0]], ["new"], name="new"))
+    nodes[place + 1].input[0] = "new"
+    clip = [node for node in nodes if node.op_type == "Clip"][3]
+    clip.op_type = "Relu"
+    del clip.input[1:]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    onnx.save(model, tmp_path / "new.onnx")
+    ids = [add_document(server, tmp_path / f"{name}.onnx") for name in ("old", "new")]
+    page.goto(f"{server.url}/d/{ids[0]}")
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    page.select_option("#versions-other", value=ids[1])
+    page.click("#versions-start")
+    page.click("[data-versions]")
+    frames = page.locator("#panes figure")
+    expect(frames).to_have_count(2)
+    expect(frames.nth(0)).to_contain_text("old.onnx")
+    expect(frames.nth(1)).to_contain_text("new.onnx")
+    note = page.locator(".panes-note")
+    expect(note).to_be_visible()
+    expect(note).to_have_text("1 changed, 0 only on the left, 1 only on the right")
+    index = editor.load_model(tmp_path / "old.onnx").key_index
+    page.click("[data-panes-step='1']")
+    expect(note).to_contain_text("difference 1 of 2: Clip: type Clip -> Relu")
+    until(page, f"hetero.selectedOps().join() === '{index[clip.output[0]]}'")
+    for side in (0, 1):
+        canvas = frames.nth(side).locator("canvas").bounding_box()
+        assert canvas
+        page.mouse.move(canvas["x"] + 60, canvas["y"] + 60)
+        page.mouse.wheel(0, -300)
+        until(page, "window.heteroPanes.charts[0].zoom === window.heteroPanes.charts[1].zoom")
+    page.click("[data-panes-step='-1']")
+    page.click("[data-panes-step='-1']")
+    until(page, "window.heteroPanes.anchorSide === 0")
+    here, there = page.evaluate(TWINS_ON_SCREEN)
+    assert here == pytest.approx(there), "an op and its twin stand at one place of their panes"
+    page.click("[data-panes-step='1']")
+    expect(note).to_contain_text("Relu: only in new.onnx")
+    assert page.evaluate("window.heteroPanes.charts[0].chosen") == -1
+    page.keyboard.press("Escape")
+    expect(page.locator("#panes")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""What the panes of a comparison need of each layout: a device and a subgraph per op, packed."""
+"""What the panes of a comparison need: of each layout, or of two models, a device and a subgraph per op, packed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,62 @@ import numpy as np
 from editor.exports.dot import text_colour
 from editor.text import human_seconds, pluralize
 from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.map import packed
-from editor.web.messages import Pane, PaneDevice, Panes
+from editor.web.drawing.map import map_data, packed
+from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.view import colours_of, layout_costs
+from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, figures
 
+_SAME, _CHANGED, _ONLY = range(3)
 
-def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
+
+def versions_data(
+    here: tuple[Document, Layout], there: tuple[Document, Layout], found: ModelDiff
+) -> Versions:
+    """Two models for the browser, each with its own devices, and what each op is in the other."""
+    ours = panes_data(here[0], [here[1]])
+    theirs = panes_data(there[0], [there[1]], first=len(ours["devices"]))
+    places = [_places(document) for document, _ in (here, there)]
+    pairs = [pair for pair in found.pairs if pair.key[0] in places[0] and pair.key[1] in places[1]]
+    layouts: list[VersionPane] = []
+    for side, pane in enumerate((ours["layouts"][0], theirs["layouts"][0])):
+        own, its = places[side], places[1 - side]
+        state, twins = np.full(len(own), _ONLY, np.uint8), np.full(len(own), -1, np.int32)
+        for pair in pairs:
+            place = own[pair.key[side]]
+            state[place] = _CHANGED if pair.changed else _SAME
+            twins[place] = its[pair.key[1 - side]]
+        changes = {
+            str(own[pair.key[side]]): "; ".join(map(str, (*pair.changes, *pair.weights)))
+            for pair in pairs
+            if pair.changed
+        }
+        document = (here, there)[side][0]
+        layouts.append(
+            {
+                **pane,
+                "name": document.graph.path.name,
+                "state": packed(state, "u1"),
+                "twins": packed(twins, "<i4"),
+                "changes": changes,
+            }
+        )
+    devices = [*ours["devices"], *theirs["devices"]]
+    return {"layouts": layouts, "devices": devices, "map": map_data(there[0].graph)}
+
+
+def _places(document: Document) -> dict[str, int]:
+    """Key of an op -> its place among those that are drawn."""
+    keys = document.graph.op_keys
+    return {keys[op]: place for place, op in enumerate(visible_ops(document.graph))}
+
+
+def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) -> Panes:
     """Layouts for the browser.
 
-    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to: those of the
-    plan, then those that only a layout with other devices has.
+    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to, with ``first``
+    for the first of them: those of the plan, then those that only a layout with other devices has.
     """
     ops = visible_ops(document.graph)
     others = [
@@ -50,7 +94,7 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
             {
                 "name": layout.name,
                 "summary": summary,
-                "device": packed(numbers[placement.assignment.device[ops]], "u1"),
+                "device": packed(first + numbers[placement.assignment.device[ops]], "u1"),
                 "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4"),
             }
         )

@@ -69,8 +69,15 @@ def versions_view(here: Document, there: Document, found: ModelDiff) -> list[Any
     )
     head = html.Tr([html.Th(text) for text in ("", "Here", "There", "What changed")])
     more = len(rows) - _MOST_ROWS
+    panes = html.Button(
+        "Side by side",
+        className="tool small",
+        title="Both models in two panes that move together; → steps through what differs",
+        **{"data-versions": there.id},
+    )
     return [
         html.P([counts, *_times(found)], className="hint wide", id="versions-summary"),
+        panes,
         *(html.P(str(text), className="hint wide") for text in (*found.notes, *found.ends)),
         html.Table(
             [html.Thead(head), html.Tbody(rows[:_MOST_ROWS])],
