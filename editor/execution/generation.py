@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeGuard
 
@@ -84,6 +84,7 @@ class Generator:
         state: Mapping[str, str] | None = None,
         threads: int = 0,
         prompt: Placement | None = None,
+        sequences: int = 1,
     ) -> Generator:
         """Compiles a plan.
 
@@ -92,6 +93,7 @@ class Generator:
             prompt: the placement of the prompt, where that is another one; what both have alike is compiled once.
             state: output -> input of the next step, beside what names and ``genai_config.json`` say.
             threads: per subgraph; 0 leaves the choice to the runtime.
+            sequences: in flight at the same time, of this one and its clones.
 
         Raises:
             ExecutionError: the model keeps no state, has no token ids, or a runtime refuses a subgraph.
@@ -103,10 +105,11 @@ class Generator:
             prompt.assignment.device[prompt.placed_ops],
             placement.assignment.device[prompt.placed_ops],
         )
-        steps = _steps_of(placement, threads, [], keep_states=same)
+        options = _options(threads, sequences)
+        steps = _steps_of(placement, options, [], keep_states=same)
         if prompt is None or same:
             return cls(graph, steps, states, inputs)
-        return cls(graph, steps, states, inputs, _steps_of(prompt, threads, steps))
+        return cls(graph, steps, states, inputs, _steps_of(prompt, options, steps))
 
     @classmethod
     def unsplit(
@@ -115,11 +118,12 @@ class Generator:
         device: Device,
         state: Mapping[str, str] | None = None,
         threads: int = 0,
+        sequences: int = 1,
     ) -> Generator:
         """Compiles the whole model for one device; raises as ``of``."""
         states, inputs = _described(graph, state)
         (whole,) = open_submodels(graph, [list(range(len(graph)))], keep_states=True)
-        step = _step(graph, 0, whole, device, threads, alone=True)
+        step = _step(graph, 0, whole, device, replace(_options(threads, sequences), alone=True))
         return cls(graph, [step], states, inputs)
 
     @property
@@ -371,8 +375,12 @@ def _described(graph: Graph, state: Mapping[str, str] | None) -> tuple[tuple[Sta
     return states, _Inputs(graph, states)
 
 
+def _options(threads: int, sequences: int) -> CompileOptions:
+    return CompileOptions(threads, requests=sequences, open_sizes=True, keeps_state=True)
+
+
 def _steps_of(
-    placement: Placement, threads: int, known: Sequence[Step], keep_states: bool = False
+    placement: Placement, options: CompileOptions, known: Sequence[Step], keep_states: bool = False
 ) -> list[Step]:
     """The compiled subgraphs of a placement; those that are known from another one share code and weights."""
     devices = {d.name: d for d in placement.devices}
@@ -380,12 +388,13 @@ def _steps_of(
     steps = []
     graph = placement.graph
     parts = open_submodels(graph, placement.ops_of_subgraphs(), keep_states)
+    options = replace(options, alone=len(parts) == 1)
     for part in parts:
         number = int(part.label.rpartition(" ")[2])
         device = devices[placement.subgraphs[number].device]
         same = there.get((device.name, _content(part)))
         if same is None:
-            steps.append(_step(graph, number, part, device, threads, alone=len(parts) == 1))
+            steps.append(_step(graph, number, part, device, options))
         else:
             steps.append(Step(number, same.submodel, device, same.runs_on, same.executable.clone()))
     return steps
@@ -397,10 +406,9 @@ def _content(part: SubModel) -> tuple[tuple[str, ...], tuple[str, ...], tuple[st
 
 
 def _step(
-    graph: Graph, number: int, part: SubModel, device: Device, threads: int, alone: bool = False
+    graph: Graph, number: int, part: SubModel, device: Device, options: CompileOptions
 ) -> Step:
     runs_on = stand_in(graph.format) if device.planned else device
-    options = CompileOptions(threads, open_sizes=True, alone=alone, keeps_state=True)
     executable = runtime_of(runs_on.runtime).compile(part, runs_on, options)
     return Step(number, part.without_weights(), device, runs_on, executable)
 

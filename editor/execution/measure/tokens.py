@@ -196,8 +196,8 @@ def measure_tokens(
 
     graph = placement.graph
     phase("compiling with open sizes")
-    plan = Generator.of(placement, state, threads, prompt_placement)
-    wholes, problems = _wholes(placement, state, threads, phase)
+    plan = Generator.of(placement, state, threads, prompt_placement, sequences)
+    wholes, problems = _wholes(placement, state, threads, sequences, phase)
     # ONNX Runtime's CPU provider is the measure, as in benchmarks: no runtime is compared with itself where another is there.
     wholes = dict(sorted(wholes.items(), key=lambda each: not each[1].is_reference))
     ids = np.random.default_rng(0).integers(0, vocabulary(graph, plan.logits), prompt).tolist()
@@ -246,6 +246,7 @@ def _wholes(
     placement: Placement,
     state: Mapping[str, str] | None,
     threads: int,
+    sequences: int,
     phase: Callable[[str], None],
 ) -> tuple[dict[str, Generator], dict[str, str]]:
     """The unsplit model on each real device that runs it, and why the others do not."""
@@ -263,7 +264,9 @@ def _wholes(
             )
             continue
         try:
-            found[f"{_UNSPLIT}{device.name}"] = Generator.unsplit(graph, device, state, threads)
+            found[f"{_UNSPLIT}{device.name}"] = Generator.unsplit(
+                graph, device, state, threads, sequences
+            )
         except EditorError as error:
             problems[device.name] = str(error)
     return found, problems

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from operator import is_
 from pathlib import Path
@@ -86,6 +87,11 @@ _MAX_NAMED = 3
 _MAX_SHAPE_ELEMENTS = 64
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _INTEGERS = frozenset({TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL})
+
+
+_NOT_CUDNN = str(1 | 2 | 4 | 16 | 32 | 64 | 128)
+"""All attention kernels but cuDNN's, which plans anew for each number of tokens and each thread: on an H200 95 ms for each
+token of a sequence, where the flash kernel takes 3. See ``AttentionBackend`` of ONNX Runtime."""
 
 
 def create_session(
@@ -306,6 +312,8 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         ExecutionError: ONNX Runtime refuses the sub-model.
     """
     _share_arena()
+    if options.open_sizes and device.provider == CUDA:
+        device = replace(device, properties={"sdpa_kernel": _NOT_CUDNN, **device.properties})
     entries = {
         "session.use_env_allocators": "1",
         **spinning(options.requests, options.alone),
