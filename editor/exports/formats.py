@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "olive", "model-explorer",
+    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "executorch", "olive", "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -234,6 +234,15 @@ FORMATS: dict[str, Format] = {
         "TensorRT: op types to exclude",
         options=(_DEVICE,),
         models=_ONNX,
+    ),
+    "executorch": Format(
+        "op types that the partitioners of ExecuTorch for QNN (`skip_node_op_set`) and Core ML leave alone; written by their "
+        "source, not tried here",
+        "editor.exports.executorch:write_executorch",
+        "ExecuTorch: op types to skip",
+        options=(_DEVICE,),
+        models=_ONNX,
+        unfit="editor.exports.executorch:unfit",
     ),
     "olive": Format(
         "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",

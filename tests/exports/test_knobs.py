@@ -68,6 +68,55 @@ def test_an_op_whose_type_is_on_the_device_too_is_named_or_said(tmp_path: Path) 
     assert tensorrt["not_kept_off"] == ["c"]
 
 
+def of_pytorch(path: Path, targets: list[str], producer: str = "pytorch") -> Path:
+    """A chain whose ops say which nodes of PyTorch they are from, as `torch.onnx` writes it."""
+    model = onnx.load(chain(path, ["p", "q", "r", "s"]))
+    model.producer_name = producer
+    for node, target in zip(model.graph.node, targets, strict=True):
+        if target:
+            text = (
+                f"%n : [num_users=1] = call_function[target={target}](args = (%x,), kwargs = {{}})"
+            )
+            node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=text)
+    onnx.save(model, path)
+    return path
+
+
+ATEN = [f"torch.ops.aten.{name}.default" for name in ("relu", "tanh", "relu", "exp")]
+
+
+def test_executorch_is_told_types_of_pytorch(tmp_path: Path) -> None:
+    graph = editor.load_model(of_pytorch(tmp_path / "net.onnx", ATEN))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
+    found = read(plan.export("executorch", tmp_path / "out"))
+    names = ["aten.exp.default", "aten.tanh.default"]
+    assert found["QnnPartitioner"] == {"skip_node_op_set": names}
+    assert found["CoreMLPartitioner"] == {"skip_ops_for_coreml_delegation": names}
+    assert found["not_kept_off"] == []
+
+
+def test_executorch_is_not_told_of_ops_whose_type_it_shall_take(tmp_path: Path) -> None:
+    targets = [*ATEN[:3], "operator.getitem"]
+    graph = editor.load_model(of_pytorch(tmp_path / "net.onnx", targets))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "c": "CPU", "y": "CPU"})
+    with pytest.warns(UserWarning, match=r"2 ops .*1 aten.relu.default, 1 of no op of PyTorch"):
+        found = read(plan.export("executorch", tmp_path / "out"))
+    assert found["QnnPartitioner"] == {"skip_node_op_set": ["aten.tanh.default"]}
+    assert found["not_kept_off"] == ["c", "y"]
+    only = editor.partition(graph, BOX, pins={"c": "CPU"})
+    with pytest.raises(editor.ExportError, match="each type has ops on NPU"):
+        only.export("executorch", tmp_path / "out")
+
+
+def test_executorch_needs_ops_that_say_where_they_are_from(tmp_path: Path) -> None:
+    other = of_pytorch(tmp_path / "other.onnx", ATEN, "keras")
+    with pytest.raises(editor.ExportError, match="programs of PyTorch, and this model is of keras"):
+        editor.partition(other, BOX).export("executorch", tmp_path / "out")
+    silent = of_pytorch(tmp_path / "silent.onnx", [""] * 4)
+    with pytest.raises(editor.ExportError, match=r"no pkg\.torch\.onnx\.fx_node"):
+        editor.partition(silent, BOX).export("executorch", tmp_path / "out")
+
+
 def test_ops_without_names_get_some_in_a_copy(tmp_path: Path) -> None:
     graph = editor.load_model(chain(tmp_path / "net.onnx", ["same", "", "same", "s"]))
     plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
