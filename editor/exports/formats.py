@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "executorch", "olive", "model-explorer",
+    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "executorch", "litert", "olive", "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -243,6 +243,14 @@ FORMATS: dict[str, Format] = {
         options=(_DEVICE,),
         models=_ONNX,
         unfit="editor.exports.executorch:unfit",
+    ),
+    "litert": Format(
+        "numbers of the operators of a TensorFlow Lite file that stay off a delegate, and the range for "
+        "`first_delegate_node_index`; written by its source, not tried here",
+        "editor.exports.litert:write_litert",
+        "LiteRT: operators to skip",
+        options=(_DEVICE,),
+        unfit="editor.exports.litert:unfit",
     ),
     "olive": Format(
         "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",

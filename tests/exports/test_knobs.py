@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -35,9 +36,9 @@ def chain(path: Path, names: list[str]) -> Path:
     return path
 
 
-def read(paths: list[Path]) -> dict[str, object]:
+def read(paths: list[Path]) -> dict[str, Any]:
     (path,) = [p for p in paths if p.suffix == ".json"]
-    found: dict[str, object] = json.loads(path.read_text())
+    found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
@@ -144,6 +145,84 @@ def test_names_that_a_setting_cannot_have_are_refused(tmp_path: Path) -> None:
         plan.export("webgpu", tmp_path / "out")
     with pytest.raises(editor.ExportError, match="separate Olive's assignments"):
         plan.export("olive", tmp_path / "out")
+
+
+TFLITE = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
+
+
+def outputs_of_operators(path: Path) -> list[list[str]]:
+    """Tensors that each operator of a file makes, as the library of flatbuffers reads them."""
+    table = pytest.importorskip("flatbuffers.table").Table
+    data = bytearray(path.read_bytes())
+
+    def number(at: int) -> int:
+        return int.from_bytes(data[at : at + 4], "little")
+
+    def vector(of: Any, slot: int) -> list[int]:
+        offset = of.Offset(4 + 2 * slot)
+        return [of.Vector(offset) + 4 * i for i in range(of.VectorLen(offset))]
+
+    def tables(of: Any, slot: int) -> list[Any]:
+        return [table(data, of.Indirect(at)) for at in vector(of, slot)]
+
+    graph = tables(table(data, number(0)), 2)[0]
+    names = [t.String(t.Offset(10) + t.Pos).decode() for t in tables(graph, 0)]
+    return [[names[number(at)] for at in vector(operator, 2)] for operator in tables(graph, 3)]
+
+
+@pytest.mark.filterwarnings("ignore:sizes assumed")
+def test_operators_of_tensorflow_lite_are_numbered_as_in_the_file(tmp_path: Path) -> None:
+    outputs = outputs_of_operators(TFLITE)
+    number = {name: i for i, names in enumerate(outputs) for name in names}
+    table = "HETERO:OpenVINO.CPU,NPU"
+    graph = editor.partition(TFLITE, table).graph
+    own = [key for key in graph.op_keys if key in number]
+    pins = {key: "NPU" if key in own[:40] else "OpenVINO.CPU" for key in graph.op_keys}
+    plan = editor.partition(TFLITE, table, pins=pins)
+    placed = [key for key in own if key in plan.affinity]
+    found = read(plan.export("litert", tmp_path, device="NPU"))
+    kept, unknown = set(found["skip_operators"]), set(found["not_known"])
+    assert found["operators"] == len(outputs)
+    for key in placed:
+        assert (number[key] in kept) == (plan.affinity[key] != "NPU"), key
+    assert {number[key] for key in placed}.isdisjoint(unknown)
+    assert len(kept) + len(unknown) < len(outputs)
+
+
+@pytest.mark.filterwarnings("ignore:sizes assumed")
+def test_a_range_of_operators_is_written_where_it_says_the_same(tmp_path: Path) -> None:
+    table = "HETERO:OpenVINO.CPU,NPU"
+    plan = editor.partition(TFLITE, table)
+    keys = [plan.graph.op_keys[op] for op in plan.placement.placed_ops]
+    number = {n: i for i, names in enumerate(outputs_of_operators(TFLITE)) for n in names}
+    own = sorted((key for key in keys if key in number), key=number.__getitem__)
+    last = next(i for i, key in enumerate(own) if "concat" in key.lower())
+    two = editor.partition(
+        TFLITE,
+        table,
+        pins=dict.fromkeys(keys, "OpenVINO.CPU") | {own[0]: "NPU", own[last]: "NPU"},
+    )
+    with pytest.warns(UserWarning, match="without an operator of"):
+        found = read(two.export("litert", tmp_path, device="NPU"))
+    assert "first_delegate_node_index" not in found
+    one = editor.partition(
+        TFLITE, table, pins=dict.fromkeys(keys, "OpenVINO.CPU") | {own[0]: "NPU"}
+    )
+    found = read(one.export("litert", tmp_path, device="NPU"))
+    ends = found["first_delegate_node_index"], found["last_delegate_node_index"]
+    assert ends == (number[own[0]], number[own[0]])
+
+
+def test_litert_needs_a_file_of_tensorflow_lite(tmp_path: Path) -> None:
+    from editor.exports.litert import operators_of
+
+    with pytest.raises(editor.ExportError, match="numbers of operators in a TensorFlow"):
+        editor.partition(chain(tmp_path / "n.onnx", list("pqrs")), BOX).export("litert", tmp_path)
+    data = TFLITE.read_bytes()
+    for size in (3, 40, 2000, len(data) // 2):
+        (tmp_path / "cut.tflite").write_bytes(data[:size])
+        with pytest.raises(editor.ExportError, match=r"cut\.tflite: its operators cannot be read"):
+            operators_of(tmp_path / "cut.tflite")
 
 
 def test_olive_gets_a_split_for_each_op_in_order(mobilenet: Graph, tmp_path: Path) -> None:
