@@ -15,7 +15,8 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "executorch", "litert", "olive", "model-explorer",
+    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "litert", "olive",
+    "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -206,6 +207,21 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.genai:notes",
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
+    ),
+    "model-package": Format(
+        "a model package for ONNX Runtime 1.32 and later: a variant for each plan, of which a session takes its provider's",
+        "editor.exports.model_package:write_model_package",
+        "ONNX Runtime: model package",
+        options=(
+            Option(
+                "plans",
+                "paths of other plans of the model, with other providers",
+                form="PLAN,PLAN",
+            ),
+        ),
+        notes="editor.exports.onnxruntime:session_notes",
+        weights=True,
+        models=_ONNX,
     ),
     "npuw": Format(
         "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",
