@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "litert", "olive",
+    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "litert", "llama-cpp", "olive",
     "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
@@ -267,6 +267,25 @@ FORMATS: dict[str, Format] = {
         "LiteRT: operators to skip",
         options=(_DEVICE,),
         unfit="editor.exports.litert:unfit",
+    ),
+    "llama-cpp": Format(
+        "`--override-tensor` of llama.cpp: a buffer for the weights of each module of a language model; written by its source, "
+        "not tried here",
+        "editor.exports.llama_cpp:write_llama_cpp",
+        "llama.cpp: override-tensor",
+        options=(
+            Option(
+                "gguf",
+                "the model as GGUF, whose tensors are named, instead of those that there may be",
+            ),
+            Option(
+                "buffers",
+                "what llama.cpp calls the memory of devices, such as Vulkan0; known of the CPU, CUDA and ROCm",
+                form="DEVICE=BUFFER,...",
+            ),
+        ),
+        models=_ONNX,
+        unfit="editor.exports.llama_cpp:unfit",
     ),
     "olive": Format(
         "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",
