@@ -96,9 +96,7 @@ REAL = [
 ]
 
 
-PLAIN_FORMATS = [
-    name for name, form in FORMATS.items() if "onnx" in form.models and not form.unfit
-]
+PLAIN_FORMATS = [name for name, form in FORMATS.items() if "onnx" in form.models and not form.unfit]
 """Formats that any ONNX model is exported in; the others have tests of their own."""
 
 

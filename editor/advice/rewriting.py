@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx_ir as ir
-from onnx import ModelProto
+from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxscript.rewriter import RewriteRuleSet
 
 from editor.advice.axes import SplitInThree, SplitInTwo, TransposeOfFewerAxes
@@ -26,7 +26,7 @@ from editor.advice.space import (
     DepthToSpaceByTranspose,
     SpaceToDepthByTranspose,
 )
-from editor.advice.whole import CLEAN, WHOLE
+from editor.advice.whole import WHOLE
 from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
@@ -59,6 +59,7 @@ IDEAS: tuple[type[Idea], ...] = (
     SplitInTwo,
     SplitInThree,
 )
+_CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
 
 
 def fitting(types: frozenset[str]) -> list[tuple[str, str]]:
@@ -85,11 +86,13 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
         raise ModelError(f"{path}: {problem}")
     folder = external_data_folder(model, path)
     try:
-        made = WHOLE[name].changed(model, folder) if name in WHOLE else _by_idea(model, name, facts)
+        copy = ir.serde.deserialize_model(model)
+        found = WHOLE[name].changed(copy, folder) if name in WHOLE else _by_idea(copy, name, facts)
+        if found is None:
+            return False
+        made = ir.serde.serialize_model(_CLEAN(found).model)
     except Exception as error:  # onnxscript's and onnx_ir's have no base class of their own
         raise ExecutionError(f"{name} cannot be applied: {summarize_error(error)}") from error
-    if made is None:
-        return False
     out.parent.mkdir(parents=True, exist_ok=True)
     for location in locations_of(model):
         source, target = (folder / location).resolve(), inside(out.parent, location)
@@ -100,9 +103,8 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
     return True
 
 
-def _by_idea(model: ModelProto, name: str, facts: Facts) -> ModelProto | None:
+def _by_idea(model: ir.Model, name: str, facts: Facts) -> ir.Model | None:
     """A model in which an idea is applied; None where it fits nowhere."""
     idea = next(idea for idea in IDEAS if idea.__name__ == name)
     rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
-    copy = ir.serde.deserialize_model(model)
-    return ir.serde.serialize_model(CLEAN(copy).model) if rules.apply_to_model(copy) else None
+    return model if rules.apply_to_model(model) else None

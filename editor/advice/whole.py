@@ -11,13 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
-from onnx import ModelProto, version_converter
-from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxscript.optimizer import fold_constants
 
-from editor.graph.attributes import bodies_of
+from editor.graph.opsets import at_opset
 
-CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass()))
 _MOST_BYTES = 1 << 28
 """Of a tensor that is computed beforehand, and of one that it is computed from."""
 _OPSETS = (11, 13, 17, 21)
@@ -30,29 +27,21 @@ class WholeForm:
 
     title: str
     """Says what becomes of the model."""
-    changed: Callable[[ModelProto, Path], ModelProto | None]
+    changed: Callable[[ir.Model, Path], ir.Model | None]
     """Makes it of a model, whose weights may be below a folder; None where it is the same or cannot be made."""
 
 
-def _folded(model: ModelProto, folder: Path) -> ModelProto | None:
+def _folded(model: ir.Model, folder: Path) -> ir.Model | None:
     """Weights in place of the ops that compute them."""
-    copy = ir.serde.deserialize_model(model)
-    ir.external_data.set_base_dir(copy.graph, folder)
+    ir.external_data.set_base_dir(model.graph, folder)
     limits = {"input_size_limit": _MOST_BYTES, "output_size_limit": _MOST_BYTES}
-    if not fold_constants(copy, **limits).modified:
-        return None
-    return ir.serde.serialize_model(CLEAN(copy).model)
+    return model if fold_constants(model, **limits).modified else None
 
 
-def _at_opset(version: int, model: ModelProto, folder: Path) -> ModelProto | None:
-    """All ops at a version of the operator set; the converter of ONNX leaves functions and bodies as they are."""
-    now = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), version)
-    if now == version or model.functions or any(bodies_of(node) for node in model.graph.node):
-        return None
-    try:
-        return version_converter.convert_version(model, version)
-    except RuntimeError:  # it has no way between the versions of an op
-        return None
+def _at_opset(version: int, model: ir.Model, folder: Path) -> ir.Model | None:
+    """All ops at a version of the operator set."""
+    made = at_opset(ir.serde.serialize_model(model), version)
+    return None if made is None else ir.serde.deserialize_model(made)
 
 
 WHOLE: dict[str, WholeForm] = {
