@@ -16,6 +16,7 @@ import editor
 from editor.advice.advice import TOLERANCE
 from editor.advice.idea import Facts
 from editor.advice.rewriting import IDEAS, rewritten
+from editor.advice.whole import WHOLE
 from editor.errors import EditorError, ExecutionError
 
 CPU = {"name": "cpu", "backendName": "CPU"}
@@ -218,6 +219,78 @@ def test_ops_that_no_device_refuses_are_kept(tmp_path: Path) -> None:
     facts = facts_of(path)
     none = Facts(frozenset(), facts.shapes, facts.types)
     assert not rewritten(path, "HardSwishByParts", none, tmp_path / "new.onnx")
+
+
+WHOLES = {
+    "FoldConstants": (
+        *("17", "float[2,3] x", "float[2,3] y", "float[3,3] w = {1,2,3,4,5,6,7,8,9}"),
+        "v = MatMul(w, w) y = MatMul(x, v)",
+    ),
+    "Opset11": ("13", "float[2,3,1,1] x", "float[2,3,1,1] y", "", "y = Softmax<axis=1>(x)"),
+    "Opset13": (
+        "11",
+        X,
+        "float[1,3,8,8] y",
+        "",
+        "u = Unsqueeze<axes=[0]>(x) y = Squeeze<axes=[0]>(u)",
+    ),
+    "Opset17": ("18", X, "float[1,3,1,1] y", "int64[2] a = {2,3}", "y = ReduceMean(x, a)"),
+    "Opset21": ("13", X, "float[1,3,1,1] y", "", "y = ReduceMean<axes=[2,3]>(x)"),
+}
+"""As ``CASES``, of forms of a whole model."""
+
+
+def test_every_form_of_a_whole_model_has_a_case() -> None:
+    assert set(WHOLES) == set(WHOLE)
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_a_form_of_a_whole_model_computes_the_same(name: str, tmp_path: Path) -> None:
+    path, out = written(tmp_path / "m.onnx", WHOLES[name]), tmp_path / "out" / "new.onnx"
+    assert rewritten(path, name, facts_of(path), out)
+    made = onnx.load(out)
+    onnx.checker.check_model(made, full_check=True)
+    assert made != onnx.load(path)
+    for one, other in zip(results(path), results(out), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+    assert not rewritten(out, name, facts_of(out), tmp_path / "again.onnx")
+
+
+def test_what_has_no_older_version_is_kept(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.onnx", CASES["GeluByParts"])
+    assert not rewritten(path, "Opset17", facts_of(path), tmp_path / "new.onnx")
+
+
+def test_constants_are_computed_where_a_device_refuses_to_compute_them(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["":20]> g (float[2,8] x) => (float[2,8] y)
+        { v = MatMul(w, w) s = ReduceSum<keepdims=0>(v, a) y = Add(x, s) }"""
+    model = parser.parse_model(text)
+    values = {"w": np.eye(8, dtype=np.float32), "a": np.array([0])}
+    model.graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in values.items())
+    path = tmp_path / "model" / "m.onnx"
+    path.parent.mkdir()
+    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=100)
+    npu = {**CPU, "name": "npu", "nonSupportedNodes": "MatMul"}
+    found = editor.partition(path, [npu, CPU]).advise(tmp_path / "out")
+    (one,) = [each for each in found if each.idea == "FoldConstants"]
+    assert one.helps
+    assert (one.solved, one.refused, one.difference) == (("v",), 0, 0)
+    assert one.model is not None
+    assert [node.op_type for node in onnx.load(one.model).graph.node] == ["Add"]
+    assert not {each.idea for each in found} & {"Opset11", "Opset13", "Opset17", "Opset21"}
+
+
+def test_an_opset_is_proposed_where_the_device_takes_its_ops(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.onnx", WHOLES["Opset11"])
+    table = [{"name": "X", "preset": "xnnpack"}, CPU]
+    plan = editor.partition(path, table)
+    assert plan.affinity == {"y": "cpu"}
+    (found,) = plan.advise()
+    assert (found.idea, found.title, found.solved) == ("Opset11", "All ops at opset 11", ("y",))
+    assert found.helps
+    other = ("13", "float[2,3,4,5] x", "float[2,3,4,5] y", "", "y = Softmax<axis=1>(x)")
+    (found,) = editor.partition(written(tmp_path / "o.onnx", other), table).advise()
+    assert (found.idea, found.refused, found.helps) == ("Opset11", 0, False)
 
 
 @pytest.fixture

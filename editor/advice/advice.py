@@ -14,6 +14,7 @@ import numpy as np
 
 from editor.advice.idea import Facts
 from editor.advice.rewriting import fitting, rewritten
+from editor.advice.whole import WHOLE
 from editor.errors import EditorError, ExecutionError, JobError, ModelError
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
@@ -126,6 +127,9 @@ def advise(
                 except EditorError as error:
                     reference = error
             tried = _tried(base, placement, path, facts.fallen, inputs, reference)
+            if name in WHOLE and not tried.solved:  # it changes the model, and not what is refused
+                path.unlink()
+                continue
             if out_dir is None or not tried.helps:
                 path.unlink()
                 tried = replace(tried, model=None, placement=None)
@@ -216,6 +220,8 @@ def _tried(
         seconds=made.price(_costs(made)).total,
         placement=made,
     )
+    if not base.solved and base.idea in WHOLE:
+        return base
     if not isinstance(reference, dict):
         return replace(base, problem=f"not compared: {reference}")
     try:

@@ -26,6 +26,7 @@ from editor.advice.space import (
     DepthToSpaceByTranspose,
     SpaceToDepthByTranspose,
 )
+from editor.advice.whole import WHOLE
 from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
@@ -62,16 +63,17 @@ _CLEAN = ir.passes.PassManager((RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass(
 
 
 def fitting(types: frozenset[str]) -> list[tuple[str, str]]:
-    """(name, title) of the ideas for ops of these types."""
-    return [(idea.__name__, idea.title) for idea in IDEAS if idea.types & types]
+    """(name, title) of the ideas for ops of these types, and of the forms of a whole model where there are such ops."""
+    ideas = [(idea.__name__, idea.title) for idea in IDEAS if idea.types & types]
+    return ideas + [(name, form.title) for name, form in WHOLE.items() if types]
 
 
 def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
-    """Writes a model in which an idea is applied wherever it fits; False, and nothing written, where it fits nowhere.
+    """Writes a model in another form, by an idea wherever it fits; False, and nothing written, where it is the same.
 
     Args:
         path: of the model.
-        name: of the idea.
+        name: of the idea, or of the form of the whole model.
         facts: of its tensors.
         out: the file to write; weights in files of their own come beside it.
 
@@ -82,16 +84,15 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
     model = read_model(path)
     if problem := weights_problem(model, path):
         raise ModelError(f"{path}: {problem}")
-    idea = next(idea for idea in IDEAS if idea.__name__ == name)
-    rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
+    folder = external_data_folder(model, path)
     try:
         copy = ir.serde.deserialize_model(model)
-        if not rules.apply_to_model(copy):
+        found = WHOLE[name].changed(copy, folder) if name in WHOLE else _by_idea(copy, name, facts)
+        if found is None:
             return False
-        made = ir.serde.serialize_model(_CLEAN(copy).model)
+        made = ir.serde.serialize_model(_CLEAN(found).model)
     except Exception as error:  # onnxscript's and onnx_ir's have no base class of their own
         raise ExecutionError(f"{name} cannot be applied: {summarize_error(error)}") from error
-    folder = external_data_folder(model, path)
     out.parent.mkdir(parents=True, exist_ok=True)
     for location in locations_of(model):
         source, target = (folder / location).resolve(), inside(out.parent, location)
@@ -100,3 +101,10 @@ def rewritten(path: Path, name: str, facts: Facts, out: Path) -> bool:
             copy_atomic(source, target)
     write_atomic(out, made.SerializeToString())
     return True
+
+
+def _by_idea(model: ir.Model, name: str, facts: Facts) -> ir.Model | None:
+    """A model in which an idea is applied; None where it fits nowhere."""
+    idea = next(idea for idea in IDEAS if idea.__name__ == name)
+    rules = RewriteRuleSet([idea.rule(facts)])  # type: ignore[no-untyped-call]
+    return model if rules.apply_to_model(model) else None

@@ -15,7 +15,8 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "qnn", "webgpu", "tensorrt", "olive", "model-explorer",
+    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "litert", "llama-cpp", "olive",
+    "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
@@ -207,6 +208,21 @@ FORMATS: dict[str, Format] = {
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
     ),
+    "model-package": Format(
+        "a model package for ONNX Runtime 1.32 and later: a variant for each plan, of which a session takes its provider's",
+        "editor.exports.model_package:write_model_package",
+        "ONNX Runtime: model package",
+        options=(
+            Option(
+                "plans",
+                "paths of other plans of the model, with other providers",
+                form="PLAN,PLAN",
+            ),
+        ),
+        notes="editor.exports.onnxruntime:session_notes",
+        weights=True,
+        models=_ONNX,
+    ),
     "npuw": Format(
         "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",
         "editor.exports.npuw:write_npuw",
@@ -234,6 +250,42 @@ FORMATS: dict[str, Format] = {
         "TensorRT: op types to exclude",
         options=(_DEVICE,),
         models=_ONNX,
+    ),
+    "executorch": Format(
+        "op types that the partitioners of ExecuTorch for QNN (`skip_node_op_set`) and Core ML leave alone; written by their "
+        "source, not tried here",
+        "editor.exports.executorch:write_executorch",
+        "ExecuTorch: op types to skip",
+        options=(_DEVICE,),
+        models=_ONNX,
+        unfit="editor.exports.executorch:unfit",
+    ),
+    "litert": Format(
+        "numbers of the operators of a TensorFlow Lite file that stay off a delegate, and the range for "
+        "`first_delegate_node_index`; written by its source, not tried here",
+        "editor.exports.litert:write_litert",
+        "LiteRT: operators to skip",
+        options=(_DEVICE,),
+        unfit="editor.exports.litert:unfit",
+    ),
+    "llama-cpp": Format(
+        "`--override-tensor` of llama.cpp: a buffer for the weights of each module of a language model; written by its source, "
+        "not tried here",
+        "editor.exports.llama_cpp:write_llama_cpp",
+        "llama.cpp: override-tensor",
+        options=(
+            Option(
+                "gguf",
+                "the model as GGUF, whose tensors are named, instead of those that there may be",
+            ),
+            Option(
+                "buffers",
+                "what llama.cpp calls the memory of devices, such as Vulkan0; known of the CPU, CUDA and ROCm",
+                form="DEVICE=BUFFER,...",
+            ),
+        ),
+        models=_ONNX,
+        unfit="editor.exports.llama_cpp:unfit",
     ),
     "olive": Format(
         "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",

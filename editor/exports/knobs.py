@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     which no release has yet; 2.7 ignores it.
     """
     graph = placement.graph
-    kept, mixed = _types(placement, _device(placement, device, QNN))
+    kept, mixed = types_off(placement, device_of(placement, device, QNN))
     named, model, written = _with_names(placement, out_dir, stamp) if mixed else ([], "", [])
     document: dict[str, Any] = {
         "made_by": stamp,
@@ -59,9 +60,7 @@ def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str 
             "op_name": {named[op]: _CPU for ops in mixed.values() for op in ops},
             **({"model": model} if model else {}),
         }
-        _tell_of_mixed(
-            graph, mixed, "`op_name` keeps them off it, which onnxruntime-qnn 2.7 ignores"
-        )
+        tell_of_mixed(mixed, "`op_name` keeps them off it, which onnxruntime-qnn 2.7 ignores")
     path = out_dir / f"{safe_stem(graph.name)}.op_affinity.json"
     return [write_atomic(path, json_text(document)), *written]
 
@@ -76,8 +75,8 @@ def write_webgpu(
     """
     graph = placement.graph
     names, model, written = _with_names(placement, out_dir, stamp)
-    chosen = _device(placement, device, WEBGPU)
-    off = [names[op] for op in _off(placement, chosen)]
+    chosen = device_of(placement, device, WEBGPU)
+    off = [names[op] for op in ops_off(placement, chosen)]
     if broken := next((name for name in off if len(name.splitlines()) != 1), None):
         raise ExportError(
             f"the name {broken!r} has more than one line, which forceCpuNodeNames cannot have"
@@ -101,9 +100,9 @@ def write_tensorrt(
     of which some ops are on the device stays there.
     """
     graph = placement.graph
-    kept, mixed = _types(placement, _device(placement, device, TENSORRT, TENSORRT_RTX))
+    kept, mixed = types_off(placement, device_of(placement, device, TENSORRT, TENSORRT_RTX))
     if mixed:
-        _tell_of_mixed(graph, mixed, "TensorRT is told types only, so it may run them")
+        tell_of_mixed(mixed, "TensorRT is told types only, so it may run them")
     types = ",".join(sorted(kept))
     document = {
         "made_by": stamp,
@@ -117,7 +116,7 @@ def write_tensorrt(
     return [write_atomic(path, json_text(document))]
 
 
-def _device(placement: Placement, asked: str, *providers: str) -> str:
+def device_of(placement: Placement, asked: str, *providers: str) -> str:
     """The device that a provider runs: the one that was asked for, else the one of such a provider, else the first."""
     names = [d.name for d in placement.devices]
     if asked:
@@ -127,19 +126,27 @@ def _device(placement: Placement, asked: str, *providers: str) -> str:
     return next(own, names[0])
 
 
-def _off(placement: Placement, device: str) -> list[int]:
+def ops_off(placement: Placement, device: str) -> list[int]:
     """Ops that are on other devices, in topological order; without constants."""
     return [op for op in _placed(placement) if _name(placement, op) != device]
 
 
-def _types(placement: Placement, device: str) -> tuple[set[str], dict[str, list[int]]]:
-    """Types of which no op is on a device; and for types of which some are, the ops that are not."""
-    graph = placement.graph
-    on = {graph.op_types[op] for op in _placed(placement) if _name(placement, op) == device}
+def types_off(
+    placement: Placement, device: str, types: Sequence[str] = ()
+) -> tuple[set[str], dict[str, list[int]]]:
+    """Types of which no op is on a device; and for types of which some are, the ops that are not.
+
+    Args:
+        placement: the plan.
+        device: the name of the device.
+        types: [op] its type; empty: that of the graph.
+    """
+    types = types or placement.graph.op_types
+    on = {types[op] for op in _placed(placement) if _name(placement, op) == device}
     kept: set[str] = set()
     mixed: dict[str, list[int]] = {}
-    for op in _off(placement, device):
-        kind = graph.op_types[op]
+    for op in ops_off(placement, device):
+        kind = types[op]
         if kind in on:
             mixed.setdefault(kind, []).append(op)
         else:
@@ -172,7 +179,8 @@ def _with_names(
     return names, path.name, write_model(model, graph, path, stamp)
 
 
-def _tell_of_mixed(graph: Graph, mixed: dict[str, list[int]], how: str) -> None:
+def tell_of_mixed(mixed: dict[str, list[int]], how: str) -> None:
+    """Warns of ops that a list of types cannot keep off."""
     kinds = ", ".join(f"{len(ops)} {kind}" for kind, ops in list(mixed.items())[:_MOST_NAMED])
     count = sum(map(len, mixed.values()))
     warnings.warn(

@@ -18,6 +18,7 @@ from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, wri
 from editor.exports.openvino import GENERIC
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.dimensions import Dimensions
+from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, SELECTS_BY_UNIT, provider_of
@@ -252,28 +253,19 @@ def write_onnxruntime(
             the settings.
     """
     graph, stem = placement.graph, safe_stem(placement.graph.name)
-    model = open_copy(graph)
-    model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
-    affinity = placement.affinity
-    used = [d for d in placement.devices if d.name in set(affinity.values())]
-    mark = {d.name: f"device{i}" for i, d in enumerate(placement.devices)}
+    used, mark = _in_use(placement), _marks(placement)
     document: dict[str, Any] = {
         "format": "hetero-editor/onnxruntime",
         "version": 1,
         "made_by": stamp,
     }
     if assignment == "names":
+        model = _copy(graph)
         document["model"], document["session"] = f"{stem}_named.onnx", {NAMES: _by_name(placement)}
         document["nodes"] = {name: mark[device] for name, device in _named(placement).items()}
     else:
-        _annotate(model, [mark[affinity[key]] for key in graph.op_keys])
-        rules: dict[str, list[str]] = {}
-        for device in used:
-            rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
-        document["model"], document["session"] = (
-            f"{stem}_annotated.onnx",
-            {ANNOTATIONS: _settings(rules)},
-        )
+        model, document["session"] = annotated(placement)
+        document["model"] = f"{stem}_annotated.onnx"
     limited = [d for d in used if d.memory is not None]
     cuda = [d for d in limited if provider_of(d) == CUDA or onnxruntime_target(d).startswith("gpu")]
     if budget != "no" and len(cuda) == 1:
@@ -296,6 +288,32 @@ def write_onnxruntime(
             out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem)
         ),
     ]
+
+
+def annotated(placement: Placement) -> tuple[ModelProto, dict[str, str]]:
+    """A copy of the model whose ops are marked with their devices, and the setting of a session that tells what these are."""
+    model, mark, affinity = _copy(placement.graph), _marks(placement), placement.affinity
+    _annotate(model, [mark[affinity[key]] for key in placement.graph.op_keys])
+    rules: dict[str, list[str]] = {}
+    for device in _in_use(placement):
+        rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
+    return model, {ANNOTATIONS: _settings(rules)}
+
+
+def _copy(graph: Graph) -> ModelProto:
+    model = open_copy(graph)
+    model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
+    return model
+
+
+def _marks(placement: Placement) -> dict[str, str]:
+    """Name of a device -> what stands for it in a model."""
+    return {d.name: f"device{i}" for i, d in enumerate(placement.devices)}
+
+
+def _in_use(placement: Placement) -> list[Device]:
+    """Devices that ops are on, those of constants too."""
+    return [d for d in placement.devices if d.name in set(placement.affinity.values())]
 
 
 def budget_setting(limit: int) -> str:

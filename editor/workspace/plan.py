@@ -478,6 +478,10 @@ class Plan:
             layouts = {"this plan": self.placement, **self._others(given["compare"])}
             of_this = {name: given[name] for name in ("measured", "accuracy") if name in given}
             return write_comparison(layouts, folder, self.stamp, **of_this)
+        if "plans" in given:
+            from editor.exports.model_package import write_model_package as write
+
+            return write(self.placement, folder, self.stamp, self._others(given["plans"]))
         if form == "genai" and self.prompt is not None:
             from editor.exports.genai import write_genai
 
@@ -557,11 +561,9 @@ class Plan:
                 if one.placement is not None
             }
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
-        plans = [load_plan(path) for path in paths]
-        return {
-            path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.placement
-            for path, plan in zip(paths, plans, strict=True)
-        }
+        names = [p.stem if p.stem != "plan" else p.parent.name or p.stem for p in paths]
+        names = names if len(set(names)) == len(names) else [str(p) for p in paths]
+        return {name: load_plan(p).placement for name, p in zip(names, paths, strict=True)}
 
     @property
     def stamp(self) -> str:

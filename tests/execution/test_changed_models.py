@@ -16,7 +16,7 @@ from editor.execution.jobs import tasks
 from editor.exports.formats import FORMATS
 
 PREDECESSORS: list[list[int]] = [[], [0], [1], [2]]
-READS_THE_MODEL = {"openvino", "onnxruntime", "onnx", "tvm", "split", "olive"}
+READS_THE_MODEL = {"openvino", "onnxruntime", "onnx", "tvm", "split", "olive", "model-package"}
 CHANGES: dict[str, Callable[[Path], object]] = {
     "fewer ops": lambda path: write_dag(path, PREDECESSORS[:2]),
     "more ops": lambda path: write_dag(path, [*PREDECESSORS, [3], [4]]),

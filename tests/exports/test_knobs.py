@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -35,9 +36,9 @@ def chain(path: Path, names: list[str]) -> Path:
     return path
 
 
-def read(paths: list[Path]) -> dict[str, object]:
+def read(paths: list[Path]) -> dict[str, Any]:
     (path,) = [p for p in paths if p.suffix == ".json"]
-    found: dict[str, object] = json.loads(path.read_text())
+    found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
@@ -68,6 +69,55 @@ def test_an_op_whose_type_is_on_the_device_too_is_named_or_said(tmp_path: Path) 
     assert tensorrt["not_kept_off"] == ["c"]
 
 
+def of_pytorch(path: Path, targets: list[str], producer: str = "pytorch") -> Path:
+    """A chain whose ops say which nodes of PyTorch they are from, as `torch.onnx` writes it."""
+    model = onnx.load(chain(path, ["p", "q", "r", "s"]))
+    model.producer_name = producer
+    for node, target in zip(model.graph.node, targets, strict=True):
+        if target:
+            text = (
+                f"%n : [num_users=1] = call_function[target={target}](args = (%x,), kwargs = {{}})"
+            )
+            node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=text)
+    onnx.save(model, path)
+    return path
+
+
+ATEN = [f"torch.ops.aten.{name}.default" for name in ("relu", "tanh", "relu", "exp")]
+
+
+def test_executorch_is_told_types_of_pytorch(tmp_path: Path) -> None:
+    graph = editor.load_model(of_pytorch(tmp_path / "net.onnx", ATEN))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
+    found = read(plan.export("executorch", tmp_path / "out"))
+    names = ["aten.exp.default", "aten.tanh.default"]
+    assert found["QnnPartitioner"] == {"skip_node_op_set": names}
+    assert found["CoreMLPartitioner"] == {"skip_ops_for_coreml_delegation": names}
+    assert found["not_kept_off"] == []
+
+
+def test_executorch_is_not_told_of_ops_whose_type_it_shall_take(tmp_path: Path) -> None:
+    targets = [*ATEN[:3], "operator.getitem"]
+    graph = editor.load_model(of_pytorch(tmp_path / "net.onnx", targets))
+    plan = editor.partition(graph, BOX, pins={"b": "CPU", "c": "CPU", "y": "CPU"})
+    with pytest.warns(UserWarning, match=r"2 ops .*1 aten.relu.default, 1 of no op of PyTorch"):
+        found = read(plan.export("executorch", tmp_path / "out"))
+    assert found["QnnPartitioner"] == {"skip_node_op_set": ["aten.tanh.default"]}
+    assert found["not_kept_off"] == ["c", "y"]
+    only = editor.partition(graph, BOX, pins={"c": "CPU"})
+    with pytest.raises(editor.ExportError, match="each type has ops on NPU"):
+        only.export("executorch", tmp_path / "out")
+
+
+def test_executorch_needs_ops_that_say_where_they_are_from(tmp_path: Path) -> None:
+    other = of_pytorch(tmp_path / "other.onnx", ATEN, "keras")
+    with pytest.raises(editor.ExportError, match="programs of PyTorch, and this model is of keras"):
+        editor.partition(other, BOX).export("executorch", tmp_path / "out")
+    silent = of_pytorch(tmp_path / "silent.onnx", [""] * 4)
+    with pytest.raises(editor.ExportError, match=r"no pkg\.torch\.onnx\.fx_node"):
+        editor.partition(silent, BOX).export("executorch", tmp_path / "out")
+
+
 def test_ops_without_names_get_some_in_a_copy(tmp_path: Path) -> None:
     graph = editor.load_model(chain(tmp_path / "net.onnx", ["same", "", "same", "s"]))
     plan = editor.partition(graph, BOX, pins={"b": "CPU", "y": "CPU"})
@@ -95,6 +145,84 @@ def test_names_that_a_setting_cannot_have_are_refused(tmp_path: Path) -> None:
         plan.export("webgpu", tmp_path / "out")
     with pytest.raises(editor.ExportError, match="separate Olive's assignments"):
         plan.export("olive", tmp_path / "out")
+
+
+TFLITE = Path(__file__).parents[1] / "data" / "formats" / "nmp.tflite"
+
+
+def outputs_of_operators(path: Path) -> list[list[str]]:
+    """Tensors that each operator of a file makes, as the library of flatbuffers reads them."""
+    table = pytest.importorskip("flatbuffers.table").Table
+    data = bytearray(path.read_bytes())
+
+    def number(at: int) -> int:
+        return int.from_bytes(data[at : at + 4], "little")
+
+    def vector(of: Any, slot: int) -> list[int]:
+        offset = of.Offset(4 + 2 * slot)
+        return [of.Vector(offset) + 4 * i for i in range(of.VectorLen(offset))]
+
+    def tables(of: Any, slot: int) -> list[Any]:
+        return [table(data, of.Indirect(at)) for at in vector(of, slot)]
+
+    graph = tables(table(data, number(0)), 2)[0]
+    names = [t.String(t.Offset(10) + t.Pos).decode() for t in tables(graph, 0)]
+    return [[names[number(at)] for at in vector(operator, 2)] for operator in tables(graph, 3)]
+
+
+@pytest.mark.filterwarnings("ignore:sizes assumed")
+def test_operators_of_tensorflow_lite_are_numbered_as_in_the_file(tmp_path: Path) -> None:
+    outputs = outputs_of_operators(TFLITE)
+    number = {name: i for i, names in enumerate(outputs) for name in names}
+    table = "HETERO:OpenVINO.CPU,NPU"
+    graph = editor.partition(TFLITE, table).graph
+    own = [key for key in graph.op_keys if key in number]
+    pins = {key: "NPU" if key in own[:40] else "OpenVINO.CPU" for key in graph.op_keys}
+    plan = editor.partition(TFLITE, table, pins=pins)
+    placed = [key for key in own if key in plan.affinity]
+    found = read(plan.export("litert", tmp_path, device="NPU"))
+    kept, unknown = set(found["skip_operators"]), set(found["not_known"])
+    assert found["operators"] == len(outputs)
+    for key in placed:
+        assert (number[key] in kept) == (plan.affinity[key] != "NPU"), key
+    assert {number[key] for key in placed}.isdisjoint(unknown)
+    assert len(kept) + len(unknown) < len(outputs)
+
+
+@pytest.mark.filterwarnings("ignore:sizes assumed")
+def test_a_range_of_operators_is_written_where_it_says_the_same(tmp_path: Path) -> None:
+    table = "HETERO:OpenVINO.CPU,NPU"
+    plan = editor.partition(TFLITE, table)
+    keys = [plan.graph.op_keys[op] for op in plan.placement.placed_ops]
+    number = {n: i for i, names in enumerate(outputs_of_operators(TFLITE)) for n in names}
+    own = sorted((key for key in keys if key in number), key=number.__getitem__)
+    last = next(i for i, key in enumerate(own) if "concat" in key.lower())
+    two = editor.partition(
+        TFLITE,
+        table,
+        pins=dict.fromkeys(keys, "OpenVINO.CPU") | {own[0]: "NPU", own[last]: "NPU"},
+    )
+    with pytest.warns(UserWarning, match="without an operator of"):
+        found = read(two.export("litert", tmp_path, device="NPU"))
+    assert "first_delegate_node_index" not in found
+    one = editor.partition(
+        TFLITE, table, pins=dict.fromkeys(keys, "OpenVINO.CPU") | {own[0]: "NPU"}
+    )
+    found = read(one.export("litert", tmp_path, device="NPU"))
+    ends = found["first_delegate_node_index"], found["last_delegate_node_index"]
+    assert ends == (number[own[0]], number[own[0]])
+
+
+def test_litert_needs_a_file_of_tensorflow_lite(tmp_path: Path) -> None:
+    from editor.exports.litert import operators_of
+
+    with pytest.raises(editor.ExportError, match="numbers of operators in a TensorFlow"):
+        editor.partition(chain(tmp_path / "n.onnx", list("pqrs")), BOX).export("litert", tmp_path)
+    data = TFLITE.read_bytes()
+    for size in (3, 40, 2000, len(data) // 2):
+        (tmp_path / "cut.tflite").write_bytes(data[:size])
+        with pytest.raises(editor.ExportError, match=r"cut\.tflite: its operators cannot be read"):
+            operators_of(tmp_path / "cut.tflite")
 
 
 def test_olive_gets_a_split_for_each_op_in_order(mobilenet: Graph, tmp_path: Path) -> None:
