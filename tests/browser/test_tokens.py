@@ -32,6 +32,12 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     )
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
+    header = page.locator(".model-what")
+    for text in (re.compile(r"^\d+ ops$"), re.compile("of constants$")):
+        shown = header.get_by_text(text)
+        assert shown.evaluate("(e) => e.scrollWidth <= e.getBoundingClientRect().width")
+    assert page.locator("#sizes-open").evaluate("(e) => e.scrollWidth > e.clientWidth"), "cut"
+    assert all(name in page.locator("#sizes-open").get_attribute("title") for name in sizes)
     page.click("role=tab[name=Benchmark]")
     expect(page.get_by_label("Prompt tokens")).to_be_visible()
     page.select_option("#bench-mode", "tokens")
