@@ -93,6 +93,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     ready(page)
     states = page.evaluate("() => heteroCy.nodes('.state').map((n) => n.style('border-style'))")
     assert states == ["dashed"] * 8
+    expect(page.locator("#lines").get_by_text("kept for the next step")).to_be_visible()
     at = page.evaluate(
         "() => { const n = heteroCy.nodes('.state')[0]; heteroCy.center(n); const p = n.renderedPosition(), "
         "b = document.querySelector('#graph').getBoundingClientRect(); return [b.x + p.x, b.y + p.y]; }"

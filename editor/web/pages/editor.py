@@ -401,6 +401,7 @@ def _canvas(document: Document) -> list[Any]:
         ),
         static_html(
             html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
+            html.Div(id="lines", hidden=True, role="group", **{"aria-label": "Dashed lines"}),
             html.Div(
                 [html.Canvas(id="map"), html.Div(id="map-note")],
                 id="map-box",
