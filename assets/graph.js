@@ -236,6 +236,7 @@
       else window.heteroGraphShown();
     } else {
       if (dressed !== view || page.colourMode !== "device") editor.colour(cy, view, true);
+      else editor.lines(cy);
       dressed = null;
       if (cy !== page.cy) attach(cy); // after the colours, so that styles are worked out once
       const look = editor.byId("preview");

@@ -180,8 +180,34 @@
       cy.nodes(".op, .terminal").forEach((node) => change(node, dresser.node(node.data())));
       cy.edges().forEach((edge) => change(edge, dresser.edge(edge.data())));
     });
+    lines(cy);
     const changed = before.filter(([node, was]) => was && node.data("fill") !== was);
     if (changed.length <= MOST_FADED) fade(changed);
+  }
+
+  /* What the dashed lines mean that are drawn; states of which there are too many to draw are said to be there. */
+  /** @type {Hetero["lines"]} */
+  function lines(cy) {
+    const box = editor.byId("lines"),
+      states = cy.edges(".state"),
+      hidden = states.filter(".faint");
+    if (!box) return;
+    const many = hidden.reduce((count, edge) => count + edge.data("states").length, 0);
+    const entries = [
+      cy.edges(".boundary").nonempty() && ["boundary", "to another subgraph of the same device"],
+      states.length > hidden.length && ["state", "kept for the next step"],
+      hidden.nonempty() && ["state", `${many} kept for the next step: select an op to see its own`],
+    ].filter((entry) => entry !== false);
+    box.hidden = !entries.length;
+    box.replaceChildren(
+      ...entries.map(([kind, words]) => {
+        const item = document.createElement("span"),
+          line = document.createElement("i");
+        line.className = `line ${kind}`;
+        item.append(line, words);
+        return item;
+      }),
+    );
   }
 
   /** @type {Hetero["dress"]} */
@@ -197,5 +223,5 @@
     }
   }
 
-  editor.provide({ colour, dress, signs });
+  editor.provide({ colour, dress, lines, signs });
 })(window.hetero);

@@ -360,6 +360,8 @@ interface Hetero {
 
   lookOf(view: Messages.View, place: number): [Messages.Colour, string];
   legend(): void;
+  /** The legend of the dashed lines that are drawn. */
+  lines(cy: Cy): void;
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View, fades?: boolean): void;
   /** The same on elements that Cytoscape has not seen. */

@@ -14,6 +14,7 @@ from typing import Any
 from editor.devices.table import load_devices, text_of_table
 from editor.errors import ModelError, PlanError
 from editor.exports.formats import FORMATS
+from editor.exports.registry import problem_of
 from editor.files import json_text, read_text, safe_stem, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.placement import Settings
@@ -197,6 +198,12 @@ def forms_for(documents: Sequence[Document]) -> dict[str, str]:
         for name, form in FORMATS.items()
         if form.label and all(each.graph.format in form.models for each in documents)
     }
+
+
+def problem_of_set(documents: Sequence[Document], form: str) -> str:
+    """Why a format cannot be written for a model of a set; "" where it can for all."""
+    problems = ((each.title, problem_of(each.graph, form)) for each in documents)
+    return next((f"{title}: {problem}" for title, problem in problems if problem), "")
 
 
 def exported(state: AppState, identity: str, form: str) -> tuple[str, bytes]:

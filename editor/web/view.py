@@ -309,6 +309,19 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
+def measured_plans(document: Document) -> dict[tuple[str, str], Run]:
+    """Fingerprint of a plan and mode -> its newest measurement on the devices that it names."""
+    try:
+        runs = document.runs()
+    except WorkspaceError:  # the page says so elsewhere
+        return {}
+    return {
+        (str(run.figures.get("plan")), str(run.figures.get("mode"))): run
+        for run in reversed(runs)
+        if not run.figures.get("estimated")
+    }
+
+
 def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
     predicted, basis = predicted_of(document)

@@ -115,6 +115,8 @@ def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None
     page = fresh
     tab(page, "Compare")
     page.wait_for_selector("#compare-table")
+    left = {page.locator(s).first.bounding_box()["x"] for s in ("#compare-start", "#compare-table")}  # type: ignore[index]
+    assert len(left) == 1, "fields stand below their headings"
     page.click("#panes-open")
     expect(page.locator("#mode-hint")).to_contain_text("Tick two to four layouts")
     for name in ("this plan", "by OpenVINO itself", "least latency"):

@@ -75,7 +75,11 @@ def test_a_set_is_opened_changed_edited_and_exported(
     expect(figure).to_be_visible()
     expect(page).to_have_title("decoder + mobilenetv2 · Hetero Editor")
 
-    page.get_by_label("Format of the export").select_option("onnxruntime")
+    forms = page.get_by_label("Format of the export")
+    impossible = forms.locator("option[value=genai]")
+    expect(impossible).to_be_disabled()
+    expect(impossible).to_have_attribute("title", re.compile(r"^\S+: \S"))
+    forms.select_option("onnxruntime")
     with page.expect_download() as got:
         page.get_by_role("button", name="Export all").click()
     assert got.value.suggested_filename == "decoder_mobilenetv2_onnxruntime.zip"

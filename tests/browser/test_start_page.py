@@ -122,6 +122,15 @@ def test_an_example_opens_at_once(page: Page, server: Server) -> None:
     expect(page.locator(".model-what")).to_contain_text("sequence=")
 
 
+def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.select_option("#devices-choice", label="NPU: edgetpu")
+    expect(page.locator("#devices-spec")).to_have_value(re.compile("edgetpu"))
+    page.locator(".example", has_text="MobileNetV2").click()
+    ready(page)
+    expect(page.locator("#devices").get_by_text("edgetpu").first).to_be_visible()
+
+
 def test_earlier_work_is_continued_or_left_as_the_person_says(
     page: Page, server: Server, model: Path
 ) -> None:

@@ -32,6 +32,12 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     )
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
+    header = page.locator(".model-what")
+    for text in (re.compile(r"^\d+ ops$"), re.compile("of constants$")):
+        shown = header.get_by_text(text)
+        assert shown.evaluate("(e) => e.scrollWidth <= e.getBoundingClientRect().width")
+    assert page.locator("#sizes-open").evaluate("(e) => e.scrollWidth > e.clientWidth"), "cut"
+    assert all(name in str(page.locator("#sizes-open").get_attribute("title")) for name in sizes)
     page.click("role=tab[name=Benchmark]")
     expect(page.get_by_label("Prompt tokens")).to_be_visible()
     page.select_option("#bench-mode", "tokens")
@@ -87,6 +93,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     ready(page)
     states = page.evaluate("() => heteroCy.nodes('.state').map((n) => n.style('border-style'))")
     assert states == ["dashed"] * 8
+    expect(page.locator("#lines").get_by_text("kept for the next step")).to_be_visible()
     at = page.evaluate(
         "() => { const n = heteroCy.nodes('.state')[0]; heteroCy.center(n); const p = n.renderedPosition(), "
         "b = document.querySelector('#graph').getBoundingClientRect(); return [b.x + p.x, b.y + p.y]; }"

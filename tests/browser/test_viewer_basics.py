@@ -62,6 +62,7 @@ def test_the_facts_of_the_model_are_where_nothing_is_selected(fresh: Page) -> No
 
 def test_edges_in_sight_have_shapes_from_as_near_as_they_can_be_read(fresh: Page) -> None:
     page = fresh
+    expect(page.locator("#lines")).to_be_hidden()  # no line is dashed
     act(page, "hetero.fit()")
     until(page, f"{SHAPED} === 0")
     _select(page, "Gemm")

@@ -90,6 +90,20 @@ def test_an_op_has_values_defaults_and_documentation(document: Document) -> None
     assert "Documentation of Gemm Gemm, since version 13 General Matrix multiplication" in gemm
 
 
+def test_long_types_break_between_their_words(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("GlobalAveragePool", ["x"], ["y"])],
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 1, 2, 2])],
+        [value("y", TensorProto.FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    assert "Global Average Pool" in op(opened(tmp_path), "GlobalAveragePool")
+
+
 def test_an_op_that_onnx_does_not_define_has_its_attributes_only(document: Document) -> None:
     blend = op(document, "Blend")
     assert "Attributes strength 2" in blend

@@ -136,6 +136,13 @@ def _status(document: Document) -> str:
     return str([part.to_plotly_json() for part in status(document) if part is not None])
 
 
+def test_pipeline_says_what_it_shortens(document: Document) -> None:
+    said = "Pipeline shortens the time between two answers"
+    assert said not in _words(document)
+    document.set_automatic("pipeline", {}, "minimal")
+    assert said in _words(document)
+
+
 def test_where_the_policy_aims_at_throughput_the_figure_is_one(
     state: AppState, document: Document
 ) -> None:

@@ -38,6 +38,8 @@ def test_each_output_of_a_cache_leads_to_its_input(tmp_path: Path) -> None:
         for kind in ("key", "value")
     ]
     assert {edge["classes"].split()[0] for edge in found} == {"state"}
+    labels = [n["data"]["label"] for n in split(elements(graph))[0] if "state" in n["classes"]]
+    assert len(labels) == len(set(labels)), "the key and the value of a layer are told apart"
     assert not any("faint" in edge["classes"] for edge in found)
 
 

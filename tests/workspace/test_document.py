@@ -214,10 +214,24 @@ def test_what_openvino_itself_does_is_in_the_table_with_reasons(
     chart = compare_view(document, document.layouts())[-1]
     assert "this plan" in str(chart)
     assert BY_OPENVINO not in str(chart)
+    assert "The runtime placed these ops: none was pinned by hand" in text
     edit = LayoutEdit(do="use-layout", name=BY_OPENVINO)
     _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
     assert document.placement.op_counts["A"] == 0
     assert len(document.placement.subgraphs) == 1
+
+
+def test_a_layout_that_was_measured_shows_its_measurement(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    layout = document.layout("least latency")
+    assert layout is not None and layout.placement is not None
+    found = {"mode": "latency", "median": 0.0123, "throughput": 80.0}
+    document.keep_run({**found, "estimated": True}, "least latency", layout.placement)
+    assert "12.3 ms" not in str(compare_view(document, document.layouts()))
+    document.keep_run({**found, "estimated": False}, "least latency", layout.placement)
+    text = str(compare_view(document, document.layouts()))
+    assert "12.3 ms" in text
+    assert "data-kind='measurement'" in text
 
 
 def test_compare_has_joules_where_watts_are_stated(mobilenet: Graph, tmp_path: Path) -> None:

@@ -18,7 +18,14 @@ from editor.web.messages import RELOAD, Text, validated
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.pages.editor import editor_page
 from editor.web.pages.model_set import set_page
-from editor.web.pages.start import EXAMPLES, earlier_form, resolve_spec, start_page, symbol_form
+from editor.web.pages.start import (
+    EXAMPLES,
+    devices_here,
+    earlier_form,
+    resolve_spec,
+    start_page,
+    symbol_form,
+)
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.sets import open_address, open_set, opened
@@ -60,18 +67,20 @@ def register(app: Dash, state: AppState) -> None:
         trigger = ctx.triggered_id
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
+        spec = (spec or "").strip()
+        devices = resolve_spec(spec, state.examples)
         if isinstance(trigger, dict):
             number = trigger.get("number")
             if not isinstance(number, int) or not 0 <= number < len(EXAMPLES):
                 raise EditorError(f"There is no such example. {RELOAD}")
             example = EXAMPLES[number]
+            own = str(state.examples / "devices" / example.devices)
             return {
                 "path": str(state.examples / "models" / example.file),
-                "devices": str(state.examples / "devices" / example.devices),
+                "devices": own if spec in ("", devices_here()) else devices,
                 "define": example.define,
                 "assume_sizes": True,
             }
-        devices = resolve_spec((spec or "").strip(), state.examples)
         chosen = uploaded if trigger == "uploaded" else path
         return {"path": (chosen or "").strip(), "devices": devices, "define": {}}
 

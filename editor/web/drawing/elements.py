@@ -11,7 +11,7 @@ from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
 from editor.graph.states import states_of
-from editor.text import shortened
+from editor.text import shortened, shortened_name
 from editor.web.drawing.cytoscape_types import (
     Edge,
     EdgeData,
@@ -99,7 +99,8 @@ class _Elements:
         # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
-        shown = shortened(" ".join(label.split()), _NAME_LIMIT)
+        cut = shortened if tensor < 0 else shortened_name  # key and value differ at their ends
+        shown = cut(" ".join(label.split()), _NAME_LIMIT)
         data: NodeData = {"id": identity, "label": shown, "name": shown, "find": find.lower()}
         if op >= 0:
             data["op"] = op

@@ -12,7 +12,7 @@ from dash import dcc, html
 from editor.exports.formats import FORMATS
 from editor.exports.registry import problem_of
 from editor.graph.graph import Graph
-from editor.text import human_bytes
+from editor.text import human_bytes, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.controls import static_html
@@ -169,6 +169,7 @@ def _palette() -> html.Div:
 
 def _header(document: Document, of: SetRecord | None) -> html.Header:
     graph = document.graph
+    constants = f"{human_bytes(_weights(document))} of constants"
     return html.Header(
         [
             controls.Link(
@@ -193,8 +194,10 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                             if of is not None
                             else None,
                             html.Span(
-                                f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"
+                                pluralize(len(visible_ops(graph)), "op"), className="model-ops"
                             ),
+                            html.Span("·"),
+                            html.Span(constants, className="model-constants", title=constants),
                             *_sizes(graph.define),
                         ],
                         className="model-what",
@@ -261,7 +264,7 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
             ],
             id="sizes-open",
             label=text,
-            title="Change the input sizes",
+            title=f"Change the input sizes: {text}",
             link=True,
         ),
     ]
@@ -398,6 +401,7 @@ def _canvas(document: Document) -> list[Any]:
         ),
         static_html(
             html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
+            html.Div(id="lines", hidden=True, role="group", **{"aria-label": "Dashed lines"}),
             html.Div(
                 [html.Canvas(id="map"), html.Div(id="map-note")],
                 id="map-box",

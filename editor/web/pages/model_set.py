@@ -13,14 +13,17 @@ from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
-from editor.web.sets import OpenSet, forms_for
+from editor.web.sets import OpenSet, forms_for, problem_of_set
 from editor.workspace.document import Document
 from editor.workspace.model_set import Member, ModelSet, SharedDevice
 
 
 def set_page(state: AppState, found: OpenSet) -> html.Div:
     """Everything there is to see of a set."""
-    forms = [{"value": name, "label": label} for name, label in forms_for(found.documents).items()]
+    forms = []
+    for name, label in forms_for(found.documents).items():
+        why = problem_of_set(found.documents, name)
+        forms.append({"value": name, "label": label, "disabled": bool(why), "title": why})
     return html.Div(
         [
             controls.Store(id="set", data=found.record.id),

@@ -136,6 +136,10 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                         className="ways",
                     ),
                     html.H2("Examples", className="heading"),
+                    html.P(
+                        "On the devices that you chose above; where you chose none, on those that show them best.",
+                        className="hint",
+                    ),
                     html.Div(_examples(0, _GLOW), className="cards"),
                     html.Details(
                         [
@@ -189,8 +193,13 @@ def _example(number: int, example: Example) -> html.Button:
     )
 
 
+def devices_here() -> str:
+    """The devices of this machine as the start page proposes them."""
+    return f"HETERO:{','.join(names_here())}"
+
+
 def _own_model(devices: str) -> list[Any]:
-    here = f"HETERO:{','.join(names_here())}"
+    here = devices_here()
     tables = [
         {"value": name, "label": label}
         for name, label in (

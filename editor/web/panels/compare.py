@@ -23,8 +23,9 @@ from editor.web.panels.audit_panel import audit_form
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
-from editor.web.view import colours_of, layout_costs, plan_costs, step_of
+from editor.web.view import colours_of, layout_costs, measured_plans, plan_costs, step_of
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 from editor.workspace.layouts import (
     BY_OPENVINO,
     Layout,
@@ -216,6 +217,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         document,
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
+    measured = measured_plans(document)
     slowest = base["predicted"]
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
@@ -293,9 +295,12 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         bases = () if mine else (basis, own_basis)
+        there = layout.placement
         speeds = [
-            _ranked(row["predicted"], base["predicted"], human_seconds, badge, bases),
-            _ranked(_per_second(row), _per_second(base), _rate, badge, bases, True),
+            _measured(measured, now, there, "latency")
+            or _ranked(row["predicted"], base["predicted"], human_seconds, badge, bases),
+            _measured(measured, now, there, "throughput")
+            or _ranked(_per_second(row), _per_second(base), _rate, badge, bases, True),
             *([_joules(row, base, badge, bases)] if energy else ()),
         ]
         if unable:  # a plan that cannot run has no speed
@@ -316,7 +321,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
                     *speeds,
-                    html.Td(str(row["pins"])),
+                    _pins(layout, row["pins"]),
                     html.Td(buttons, className="buttons"),
                 ]
             )
@@ -397,6 +402,27 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         html.H3(_latency(basis)),
         html.Div(chart, className="bars"),
     ]
+
+
+def _measured(
+    measured: Mapping[tuple[str, str], Run], now: Placement, there: Placement, mode: str
+) -> html.Td | None:
+    """The measurement of a layout, beside that of the plan where both were measured; None where it was not."""
+    run = measured.get((there.fingerprint, mode))
+    if run is None:
+        return None
+    figure, form = ("median", human_seconds) if mode == "latency" else ("throughput", _rate)
+    value, mine = run.figures[figure], measured.get((now.fingerprint, mode), run).figures[figure]
+    cell = _cell(value, mine, form, more_is_better=mode == "throughput")
+    shown = cell.children if isinstance(cell.children, list) else [cell.children]
+    return html.Td([*shown, " ", kind_badge(Kind.MEASUREMENT, detail=f"Measured {run.when[:16]}")])
+
+
+def _pins(layout: Layout, count: int) -> html.Td:
+    """How many ops were pinned by hand: a placement that a runtime reported has none."""
+    if layout.name == BY_OPENVINO or layout.audited is not None:
+        return html.Td("–", title="The runtime placed these ops: none was pinned by hand")
+    return html.Td(str(count))
 
 
 def _difference(layout: Layout, count: int, same: bool) -> Any:

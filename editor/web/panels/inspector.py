@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,12 @@ from editor.workspace.document import Document
 _MOST_IN_BODY = 200
 _FEW = 5
 """Largest transfers and subgraphs of the plan."""
+
+
+def _breakable(name: str) -> list[Any]:
+    """A name that may be broken where a word begins within it: "GroupQuery" "Attention"."""
+    first, *more = re.split(r"(?<=[a-z0-9])(?=[A-Z])", name)
+    return [first, *(part for word in more for part in (html.Wbr(), word))]
 
 
 def plan(document: Document) -> list[Any]:
@@ -188,7 +195,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
         heading("Inspector"),
         html.Div(
             [
-                html.H3(graph.type_label(number), className="op-type"),
+                html.H3(_breakable(graph.type_label(number)), className="op-type"),
                 html.Span(
                     [html.Span(why.device), planned_badge() if planned[why.device] else None],
                     className="chip",
@@ -376,7 +383,7 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
     name, what = _called(document, ops)
     return [
         heading("Inspector"),
-        html.H3(name, className="op-type", title=name) if name else None,
+        html.H3(_breakable(name), className="op-type", title=name) if name else None,
         html.Div(f"{len(ops):,} ops selected{what}", className="op-name"),
         html.H4("On"),
         html.Ul(

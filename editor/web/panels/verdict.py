@@ -57,6 +57,13 @@ def headline(document: Document) -> Headline:
 
 def verdict(document: Document) -> list[Any]:
     """The headline, and how the plan compares with not splitting where that was measured."""
+    if document.placement.settings.policy == "pipeline":
+        aim = "Pipeline shortens the time between two answers; a single one may take longer."
+        return [*_said(document), _sentence(aim)]
+    return _said(document)
+
+
+def _said(document: Document) -> list[Any]:
     now = headline(document)
     if now.run is not None:
         return [_headline(now), _of_run(now.run.figures)]
