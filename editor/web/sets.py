@@ -7,7 +7,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +161,40 @@ def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool
     return bool(changed)
 
 
-def place_again(state: AppState, identity: str, task: Task) -> str:
-    """Places all models of a set anew, with the pins, rules and policy of each; says what came of it.
+def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> bool:
+    """Stores what the device table of a set allows of the memory of devices; whether any limit is another one.
+
+    Args:
+        state: of the server.
+        identity: of the set.
+        memory: device -> "8 GB", or "" for no limit.
+
+    Raises:
+        DeviceTableError: a text is no size.
+    """
+    record = state.store.get_set(identity)
+    if record is None:
+        return False
+    table = []
+    for entry in record.devices:
+        limit = str(memory.get(str(entry["name"]), entry.get("memory", "")) or "").strip()
+        rest = {key: value for key, value in entry.items() if key != "memory"}
+        table.append(rest | ({"memory": limit} if limit else {}))
+    before, now = load_devices(record.devices), load_devices(table)
+    if [device.memory for device in before] == [device.memory for device in now]:
+        return False
+    state.store.keep_set_devices(identity, table)
+    return True
+
+
+def place_again(state: AppState, identity: str, task: Task, policy: str = "") -> str:
+    """Places all models of a set anew, with the pins and rules of each; says what came of it.
+
+    Args:
+        state: of the server.
+        identity: of the set.
+        task: reports progress, and is asked whether to stop.
+        policy: for all models, such as ``memory`` or ``optimal:latency``; "" leaves to each its own.
 
     Raises:
         EditorError: the models do not fit the devices.
@@ -171,11 +203,19 @@ def place_again(state: AppState, identity: str, task: Task) -> str:
     names = [model.name for model in before.record.models]
     documents = dict(zip(names, before.documents, strict=True))
     graphs = {name: document.graph for name, document in documents.items()}
+    settings = {name: document.placement.settings for name, document in documents.items()}
+    chosen, _, objective = policy.partition(":")
+    if chosen:
+        options = {"objective": objective} if objective else {}
+        settings = {
+            name: replace(each, policy=chosen, policy_options=options)
+            for name, each in settings.items()
+        }
     placements = place_set(
         graphs,
         {model.name: model.runs for model in before.record.models},
         before.models.devices,
-        {name: document.placement.settings for name, document in documents.items()},
+        settings,
         _answers(state, graphs, before.record.devices),
         task.should_stop,
     )

@@ -502,6 +502,15 @@ class Store:
             for row in rows
         ]
 
+    def keep_set_devices(self, identity: str, table: Sequence[Mapping[str, Any]]) -> None:
+        """Stores the device table that the models of a set share."""
+        with self._database.write() as db:
+            db.execute(
+                sets.update()
+                .where(sets.c.id == identity)
+                .values(updated=_now(), devices=[dict(entry) for entry in table])
+            )
+
     def keep_set_runs(self, identity: str, runs_of: Mapping[str, float]) -> None:
         """Stores how often some models of a set run for one answer; from now on these are given."""
         with self._database.write() as db:

@@ -356,7 +356,8 @@ def place_set(
 def model_paths(models: Sequence[str | Path] | str | Path) -> list[Path]:
     """The models of a set: those that are named, or those of a folder and of the folders in it.
 
-    Of models that do the same, as Optimum writes them side by side, one is taken.
+    Of models that do the same, as Optimum writes them side by side, one is taken. Those of a folder are in the order in which
+    they run, as far as their names say it: encoders, embeddings, decoders, the last decoder of a VAE.
 
     Raises:
         ModelError: there is none, or there are too many.
@@ -369,11 +370,11 @@ def model_paths(models: Sequence[str | Path] | str | Path) -> list[Path]:
         if not each.is_dir() or (each / "saved_model.pb").is_file():
             found.append(each)
             continue
+        folders = (each, *sorted(p for p in each.iterdir() if p.is_dir()))
+        files = (file for folder in folders for file in folder.iterdir())
         inside = sorted(
-            file
-            for folder in (each, *sorted(p for p in each.iterdir() if p.is_dir()))
-            for file in folder.iterdir()
-            if file.suffix.lower() in MODEL_SUFFIXES
+            (file for file in files if file.suffix.lower() in MODEL_SUFFIXES),
+            key=lambda file: (_stage(file.relative_to(each)), file),
         )
         stems = {file.stem for file in inside}
         same = {twin for stem, twins in _VARIANTS.items() if stem in stems for twin in twins}
@@ -383,6 +384,16 @@ def model_paths(models: Sequence[str | Path] | str | Path) -> list[Path]:
     if len(found) > MOST_MODELS:
         raise ModelError(f"{len(found)} models; a set has at most {MOST_MODELS}: name them")
     return found
+
+
+_STAGES = (("encoder", "vision"), ("embed",), ("unet", "transformer", "decoder"), ("vae_decoder",))
+"""Words in the names of models, in the order in which these run for one answer."""
+
+
+def _stage(path: Path) -> int:
+    """When a model runs, by its name; those whose names say nothing run before decoders."""
+    name = path.as_posix().lower()
+    return next((i for i in (3, 0, 1, 2) if any(word in name for word in _STAGES[i])), 1)
 
 
 class _Solver:

@@ -30,7 +30,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     )
     served = serve(str(folder), "--devices", str(devices))
     page.goto(served.url)
-    expect(page.get_by_role("heading", name="decoder + mobilenetv2")).to_be_visible()
+    expect(page.get_by_role("heading", name="mobilenetv2 + decoder")).to_be_visible()
     rows = page.locator("[data-model]")
     expect(rows).to_have_count(2)
     for name in ("decoder", "mobilenetv2"):
@@ -65,15 +65,29 @@ def test_a_set_is_opened_changed_edited_and_exported(
 
     page.get_by_role("button", name="Place again").click()
     expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    memory = page.get_by_role("textbox", name="Memory of Card")
+    expect(memory).to_have_value("30 MB")
+    memory.fill("12 MB")
+    memory.press("Enter")
+    expect(card.get_by_text("of 12 MB")).to_be_visible()
+    expect(card.get_by_text("too much")).to_be_visible()
+    memory.fill("much")
+    memory.press("Enter")
+    expect(page.locator("#notice")).to_contain_text("much")
+    memory.fill("12 MB")
+    page.get_by_label("Policy").select_option("memory")
+    page.get_by_role("button", name="Place again").click()
+    expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    expect(card.get_by_text("too much")).to_have_count(0)
     assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
 
     page.get_by_role("link", name="mobilenetv2").click()
     ready(page)
     expect(page.locator(".model-name")).to_have_text("mobilenetv2.onnx")
     expect(page).to_have_title("mobilenetv2.onnx · Hetero Editor")
-    page.get_by_role("link", name="← decoder + mobilenetv2").click()
+    page.get_by_role("link", name="← mobilenetv2 + decoder").click()
     expect(figure).to_be_visible()
-    expect(page).to_have_title("decoder + mobilenetv2 · Hetero Editor")
+    expect(page).to_have_title("mobilenetv2 + decoder · Hetero Editor")
 
     forms = page.get_by_label("Format of the export")
     impossible = forms.locator("option[value=genai]")
@@ -82,7 +96,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     forms.select_option("onnxruntime")
     with page.expect_download() as got:
         page.get_by_role("button", name="Export all").click()
-    assert got.value.suggested_filename == "decoder_mobilenetv2_onnxruntime.zip"
+    assert got.value.suggested_filename == "mobilenetv2_decoder_onnxruntime.zip"
     with zipfile.ZipFile(got.value.path()) as archive:
         document = json.loads(archive.read("set.json"))
         names = archive.namelist()
@@ -91,5 +105,5 @@ def test_a_set_is_opened_changed_edited_and_exported(
         assert sum(file.startswith(f"{name}/") for file in names) > 1
 
     page.get_by_role("link", name="Hetero Editor").click()
-    page.locator(".recent", has_text="decoder + mobilenetv2").click()
+    page.locator(".recent", has_text="mobilenetv2 + decoder").click()
     expect(figure).to_have_text(after)

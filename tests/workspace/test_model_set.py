@@ -114,14 +114,23 @@ def test_a_set_is_written_read_and_each_plan_runs(tmp_path: Path) -> None:
 def test_a_folder_gives_its_models_and_of_variants_one(tmp_path: Path) -> None:
     for name in ("encoder_model", "decoder_model", "decoder_model_merged"):
         chain(tmp_path / f"{name}.onnx", 1)
-    chain(tmp_path / "unet" / "model.onnx", 1)
+    for name in ("vae_decoder", "unet", "text_encoder"):
+        chain(tmp_path / name / "model.onnx", 1)
     names = [path.relative_to(tmp_path).as_posix() for path in model_paths(tmp_path)]
-    assert names == ["decoder_model_merged.onnx", "encoder_model.onnx", "unet/model.onnx"]
+    assert names == [
+        "encoder_model.onnx",
+        "text_encoder/model.onnx",
+        "decoder_model_merged.onnx",
+        "unet/model.onnx",
+        "vae_decoder/model.onnx",
+    ], "in the order in which they run"
     found = editor.partition_set(tmp_path, "HETERO:CPU")
     assert {each.name: each.runs for each in found.members} == {
         "decoder_model_merged": 1,
         "encoder_model": 1,
+        "text_encoder": 1,
         "unet": 20,
+        "vae_decoder": 1,
     }
     (tmp_path / "none").mkdir()
     with pytest.raises(editor.ModelError, match="no model in this folder"):

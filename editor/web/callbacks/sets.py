@@ -1,4 +1,4 @@
-"""The page of a set: how often its models run, and placing them again."""
+"""The page of a set: how often its models run, the memory that they share, and placing them again."""
 
 from __future__ import annotations
 
@@ -11,42 +11,74 @@ from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.pages.model_set import set_parts
 from editor.web.panels.notice import notice
-from editor.web.sets import change_runs, opened, place_again
+from editor.web.sets import change_memory, change_runs, opened, place_again
 
 
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
-    fields = {"type": "set-runs", "name": ALL}
+    fields, limits = {"type": "set-runs", "name": ALL}, {"type": "set-memory", "name": ALL}
+    parts = Output({"type": "set-part", "at": ALL}, "children", allow_duplicate=True)
+    said = Output("notice", "children", allow_duplicate=True)
 
+    # Not one with the button: a field that is left for it would make it busy before it is clicked.
     @app.callback(
-        Output({"type": "set-part", "at": ALL}, "children"),
-        Output("notice", "children", allow_duplicate=True),
+        parts,
+        said,
         Input(fields, "value"),
-        Input("set-place", "n_clicks"),
+        Input(limits, "value"),
         State(fields, "id"),
+        State(limits, "id"),
         State("set", "data"),
         prevent_initial_call=True,
-        running=[(Output("set-place", "busy"), True, False)],
     )
     async def change(
-        values: list[Any], clicks: int | None, ids: list[dict[str, str]], identity: str
+        values: list[Any],
+        sizes: list[Any],
+        ids: list[dict[str, str]],
+        devices: list[dict[str, str]],
+        identity: str,
     ) -> Any:
-        placing = ctx.triggered_id == "set-place"
-        if placing and not clicks:
-            raise PreventUpdate
-        places = [str(each["id"]["at"]) for each in ctx.outputs_list[0]]
-        runs = {str(i.get("name")): value for i, value in zip(ids, values, strict=False)}
+        runs, memory = _by_name(ids, values), _by_name(devices, sizes)
         try:
-            if placing:
-                with state.tasks.begin(identity, "Placing the models again") as task:
-                    said = await state.long_work.run(place_again, state, identity, task)
-                note = notice(said)
+            if await state.long_work.run(change_memory, state, identity, memory):
+                note = notice("“Place again” places the models within this memory.")
             elif await state.long_work.run(change_runs, state, identity, runs):
                 note = None
             else:
                 raise PreventUpdate  # a field was left as it was
-            found = await state.long_work.run(opened, state, identity)
-            parts = await state.long_work.run(set_parts, state, found)
+            return await _shown(identity), note
         except EditorError as error:
-            return [no_update] * len(places), notice(str(error), bad=True)
-        return [parts.get(at, no_update) for at in places], note
+            return _unchanged(), notice(str(error), bad=True)
+
+    @app.callback(
+        parts,
+        said,
+        Input("set-place", "n_clicks"),
+        State("set-policy", "value"),
+        State("set", "data"),
+        prevent_initial_call=True,
+        running=[(Output("set-place", "busy"), True, False)],
+    )
+    async def place(clicks: int | None, policy: str | None, identity: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        try:
+            with state.tasks.begin(identity, "Placing the models again") as task:
+                words = await state.long_work.run(place_again, state, identity, task, policy or "")
+            return await _shown(identity), notice(words)
+        except EditorError as error:
+            return _unchanged(), notice(str(error), bad=True)
+
+    async def _shown(identity: str) -> list[Any]:
+        found = await state.long_work.run(opened, state, identity)
+        made = await state.long_work.run(set_parts, state, found)
+        return [made.get(str(each["id"]["at"]), no_update) for each in ctx.outputs_list[0]]
+
+
+def _unchanged() -> list[Any]:
+    return [no_update] * len(ctx.outputs_list[0])
+
+
+def _by_name(ids: list[dict[str, str]], values: list[Any]) -> dict[str, Any]:
+    """The values of fields by what they are of."""
+    return {str(i.get("name")): value for i, value in zip(ids, values, strict=False)}

@@ -6,7 +6,9 @@ from typing import Any
 
 from dash import html
 
+from editor.devices.device import Device
 from editor.exports.dot import device_colour
+from editor.placement.choices import policy_choices
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.app_state import AppState
@@ -172,8 +174,40 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
             className="set-wide",
         ),
         heading("What all models take of each device"),
+        html.Div(
+            [
+                *(_limit(device) for device in found.models.devices),
+                controls.Select(
+                    id="set-policy",
+                    label="Policy",
+                    data=[
+                        {"value": "", "label": "As each model has it"},
+                        *({"value": p, "label": policy_choices()[p]} for p in _TOGETHER),
+                    ],
+                    value="",
+                    width=230,
+                ),
+            ],
+            className="set-limits",
+        ),
         part("devices"),
     ]
+
+
+_TOGETHER = ("memory", "optimal:latency", "priority")
+"""Policies that are offered for all models of a set."""
+
+
+def _limit(device: Device) -> Any:
+    """The memory of a device that all models share."""
+    return controls.Field(
+        id={"type": "set-memory", "name": device.name},
+        label=f"Memory of {device.name}",
+        value="" if device.memory is None else human_bytes(device.memory),
+        placeholder="no limit",
+        debounce=True,
+        width=150,
+    )
 
 
 def _plan(state: AppState, models: ModelSet, member: Member, document: Document) -> list[Any]:
