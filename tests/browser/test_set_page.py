@@ -79,6 +79,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     page.get_by_role("button", name="Place again").click()
     expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
     expect(card.get_by_text("too much")).to_have_count(0)
+    after = figure.inner_text()
     assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
 
     page.get_by_role("link", name="mobilenetv2").click()
@@ -100,7 +101,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     with zipfile.ZipFile(got.value.path()) as archive:
         document = json.loads(archive.read("set.json"))
         names = archive.namelist()
-    assert [model["runs"] for model in document["models"]] == [64, 500]
+    assert [model["runs"] for model in document["models"]] == [500, 64]
     for name in ("decoder", "mobilenetv2"):
         assert sum(file.startswith(f"{name}/") for file in names) > 1
 
