@@ -295,7 +295,7 @@ FORMATS: dict[str, Format] = {
         models=_ONNX,
     ),
     "model-explorer": Format(
-        "device, time and reason of each op as node data of Model Explorer; written by its source, not tried here",
+        "device, time and reason of each op as node data of Model Explorer",
         "editor.exports.model_explorer:write_model_explorer",
         "Model Explorer: node data",
     ),
