@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
@@ -57,14 +58,19 @@ def phases_form(graph: Graph) -> list[Any]:
 def phases_view(document: Document, phases: Phases) -> list[Any]:
     """A row for each way to place the phases, the chosen one first."""
     badge = basis_badge(phases.basis)
-    ordered = [phases.chosen, *(each for each in phases.choices if each is not phases.chosen)]
+    chosen = phases.chosen
+    twins = [each for each in phases.choices if each is not chosen and _alike(each, chosen)]
+    others = [each for each in phases.choices if each is not chosen and each not in twins]
     head = [
         html.Th(text)
         for text in ("Placement", "First token", "Each token", "State moves once", "Weights twice")
     ]
     head.append(html.Th([f"Answer of {phases.lengths.new} tokens ", badge]))
     table = html.Table(
-        [html.Thead(html.Tr(head)), html.Tbody([_row(each, phases) for each in ordered])],
+        [
+            html.Thead(html.Tr(head)),
+            html.Tbody([_row(chosen, twins, is_chosen=True), *(_row(each, ()) for each in others)]),
+        ],
         className="plain",
         id="phases-table",
     )
@@ -103,8 +109,19 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     ]
 
 
-def _row(choice: PhaseChoice, phases: Phases) -> html.Tr:
-    name = html.Td(html.B(choice.name) if choice is phases.chosen else choice.name)
+def _alike(one: PhaseChoice, other: PhaseChoice) -> bool:
+    """Whether two ways to place the phases come to the same figures."""
+    return not one.problem and (one.first_token, one.token, one.handover, one.extra_weights) == (
+        other.first_token,
+        other.token,
+        other.handover,
+        other.extra_weights,
+    )
+
+
+def _row(choice: PhaseChoice, twins: Sequence[PhaseChoice], is_chosen: bool = False) -> html.Tr:
+    also = html.Div(f"the same: {', '.join(each.name for each in twins)}", className="hint")
+    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if twins else None])
     if choice.problem:
         return html.Tr([name, html.Td(choice.problem, colSpan=5, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
