@@ -1,7 +1,7 @@
 """Which tests are slow, which need a browser, and which only `make test-all` runs, in one place.
 
 `make check` runs what has none of these marks; `make test` all but ``full``, within six minutes on two cores; `make test-all`
-what is ``full``. A test is listed here, or marked in its file. Slow is what takes more than 0.3 seconds, all its cases
+what is ``full``. A test is listed here, or marked in its file. Slow is what takes more than 0.12 seconds, all its cases
 together, so that `make check` ends within a minute.
 """
 
@@ -157,7 +157,7 @@ NOT_FULL: frozenset[str] = frozenset(
 )
 """Tests of those files and folders that `make test` runs all the same."""
 
-_SLOW_SECONDS = 0.3
+_SLOW_SECONDS = 0.12
 
 LARGE_MODELS = ("chain_20k", "wide_5k")
 """A test that is parametrised with one of these models is slow and full for it, and for it only."""
