@@ -161,6 +161,12 @@ def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool
     return bool(changed)
 
 
+def memory_text(entry: Mapping[str, Any]) -> str:
+    """The memory of a device as its table has it; "" for no limit."""
+    limit = entry.get("memory")
+    return "" if limit is None else str(limit)
+
+
 def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> bool:
     """Stores what the device table of a set allows of the memory of devices; whether any limit is another one.
 
@@ -177,7 +183,10 @@ def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> 
         return False
     table = []
     for entry in record.devices:
-        limit = str(memory.get(str(entry["name"]), entry.get("memory", "")) or "").strip()
+        limit = str(memory.get(str(entry["name"]), memory_text(entry)) or "").strip()
+        if limit == memory_text(entry):  # another spelling of it may be another number
+            table.append(entry)
+            continue
         rest = {key: value for key, value in entry.items() if key != "memory"}
         table.append(rest | ({"memory": limit} if limit else {}))
     before, now = load_devices(record.devices), load_devices(table)

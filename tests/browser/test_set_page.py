@@ -66,7 +66,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     page.get_by_role("button", name="Place again").click()
     expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
     memory = page.get_by_role("textbox", name="Memory of Card")
-    expect(memory).to_have_value("30 MB")
+    expect(memory).to_have_value("30MB")
     memory.fill("12 MB")
     memory.press("Enter")
     expect(card.get_by_text("of 12 MB")).to_be_visible()

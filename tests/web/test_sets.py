@@ -21,7 +21,16 @@ from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.callbacks.opening import page_at
 from editor.web.open_request import OpenRequest
-from editor.web.sets import change_runs, exported, open_address, open_set, opened, place_again
+from editor.web.sets import (
+    change_memory,
+    change_runs,
+    exported,
+    memory_text,
+    open_address,
+    open_set,
+    opened,
+    place_again,
+)
 from editor.web.tasks import Task
 from editor.workspace.history import SetModel, Store
 from editor.workspace.model_set import load_set
@@ -115,6 +124,22 @@ def test_times_change_the_figure_and_placing_again_follows_them(
     )
     changed = [d.history.current.label for d in opened(state, identity).documents]
     assert "placed beside the other models of the set" in changed
+
+
+@pytest.mark.parametrize("limit", ["8GiB", 8 << 30])
+def test_a_limit_that_nobody_changed_stays_as_it_is_written(
+    state: AppState, folder: Path, limit: object
+) -> None:
+    """8GiB was shown as 8.59 GB, which is another number: the first change of any field stored it."""
+    slow, fast = table(4)
+    identity = open_set(state, OpenRequest(str(folder), [slow, {**fast, "memory": limit}]))
+    shown = {d.name: memory_text(d.entry) for d in opened(state, identity).models.devices}
+    assert shown == {"Slow": "", "Fast": str(limit)}
+    assert not change_memory(state, identity, shown)
+    assert change_memory(state, identity, shown | {"Slow": "1MB"})
+    assert [d.memory for d in opened(state, identity).models.devices] == [1_000_000, 8 << 30]
+    assert change_memory(state, identity, shown)
+    assert [d.memory for d in opened(state, identity).models.devices] == [None, 8 << 30]
 
 
 @pytest.mark.parametrize("count", [0, -1, "many", None, True, 1e12])

@@ -15,7 +15,7 @@ from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
-from editor.web.sets import OpenSet, forms_for, problem_of_set
+from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set
 from editor.workspace.document import Document
 from editor.workspace.model_set import Member, ModelSet, SharedDevice
 
@@ -203,7 +203,7 @@ def _limit(device: Device) -> Any:
     return controls.Field(
         id={"type": "set-memory", "name": device.name},
         label=f"Memory of {device.name}",
-        value="" if device.memory is None else human_bytes(device.memory),
+        value=memory_text(device.entry),
         placeholder="no limit",
         debounce=True,
         width=150,
