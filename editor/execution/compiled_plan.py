@@ -86,7 +86,7 @@ class RunTimes:
 
 
 @dataclass(frozen=True)
-class _Arrival:
+class Arrival:
     """An input of a step that another device produces."""
 
     position: int
@@ -114,8 +114,6 @@ class CompiledPlan:
         recompile: Compile,
         overridden: Overridden = frozenset(),
         limits: RunLimits | None = None,
-        keeps_buffers: bool = True,
-        also: Sequence[str] = (),
     ) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
         self.limits = limits or {}
@@ -124,10 +122,9 @@ class CompiledPlan:
         self._recompile, self._variant = recompile, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        self._arrivals, self._dead = _data_flow(steps, {*self._outputs, *also})
+        self._arrivals, self._dead = data_flow(steps, self._outputs)
         self._sizes: dict[str, tuple[Value, int]] = {}
-        self._has_run = not keeps_buffers
-        """Whether buffers were looked at; those of open sizes move."""
+        self._has_run = False
         self._expected = expected_arrays(graph, overridden)
         self._fixed: FixedRun | None = None
         self._turn = Lock()
@@ -320,9 +317,9 @@ class CompiledPlan:
         return {name: owned(values[name]) for name in self._outputs}
 
 
-def _data_flow(
+def data_flow(
     steps: Sequence[Step], outputs: Collection[str]
-) -> tuple[list[list[_Arrival]], list[list[str]]]:
+) -> tuple[list[list[Arrival]], list[list[str]]]:
     """[step] its inputs from another device, and [step] the tensors that no later step reads."""
     producer: dict[str, Step] = {}
     last_reader: dict[str, int] = {}
@@ -335,7 +332,7 @@ def _data_flow(
             if source is not None and source.device.name != step.device.name:
                 before, here = memory_space(source.runs_on), memory_space(step.runs_on)
                 copies = before != here and not (before.is_host and here.is_host)
-                from_other_device.append(_Arrival(position, source.id, before != here, copies))
+                from_other_device.append(Arrival(position, source.id, before != here, copies))
         arrivals.append(from_other_device)
         producer.update(dict.fromkeys(step.submodel.outputs, step))
     dead: list[list[str]] = [[] for _ in steps]

@@ -11,8 +11,8 @@ import numpy as np
 
 from editor.arguments import MOST_TOKENS
 from editor.devices.device import Device
-from editor.errors import ExecutionError
-from editor.execution.compiled_plan import CompiledPlan, Step, convert, memory_space, owned
+from editor.errors import ExecutionError, SubgraphError
+from editor.execution.compiled_plan import Step, convert, data_flow, memory_space, owned
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
 from editor.execution.open_sizes import open_submodels
@@ -192,8 +192,9 @@ class Generator:
             phase = self._token if tokens else self._prompt
             for piece, ids in enumerate(steps, 1):
                 fed = {**self._inputs.fed(ids, past), **(given or {}), **values}
-                self._check_all(fed)
-                results, _ = phase.turns[turn]._execute(fed)
+                if not past:
+                    self._check_all(fed)
+                results = phase.run(fed, turn)
                 following = self._token if piece == len(steps) else phase
                 values = phase.states(results)
                 for name, device in self._moved[phase, following]:
@@ -231,8 +232,9 @@ class _Phase:
         self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
         # What a run returns may be the memory that the next run of the same executable writes to.
         second = steps if self._keeping else [_cloned(step) for step in steps]
-        passed = [s.output for s in states]
-        self.turns = [_plan(graph, steps, passed), _plan(graph, second, passed)]
+        outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
+        arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
+        self._turns = [list(zip(each, arrivals, dead, strict=True)) for each in (steps, second)]
         self.homes = _homes(steps)
         read = {name for step in steps for name in step.submodel.inputs}
         self.passed = [s for s in states if s.input in read]
@@ -241,6 +243,31 @@ class _Phase:
         """The next step is the first of a sequence."""
         for executable in self._keeping:
             executable.reset()
+
+    def run(self, values: dict[str, Value], turn: int) -> dict[str, Value]:
+        """Adds what the steps compute to the values of the inputs, and leaves out what nothing reads afterwards.
+
+        Args:
+            values: by the name of the tensor; they are changed in place.
+            turn: 0 and 1 by turns, so that what one run returned stays as it is during the next.
+
+        Raises:
+            SubgraphError: a runtime failed.
+        """
+        for step, arrivals, dead in self._turns[turn]:
+            arguments = [values[name] for name in step.submodel.inputs]
+            for arrival in arrivals:
+                if arrival.converts:
+                    i = arrival.position
+                    arguments[i] = convert(arguments[i], step.runs_on)
+            try:
+                results = step.executable.run(arguments)
+            except ExecutionError as error:
+                raise SubgraphError(str(error), step.id) from error
+            values.update(zip(step.submodel.outputs, results, strict=True))
+            for name in dead:
+                del values[name]
+        return values
 
     def states(self, results: Mapping[str, Value]) -> dict[str, Value]:
         """What the next step reads, of what this one made; states that stay inside are left out."""
@@ -419,14 +446,6 @@ def _cloned(step: Step) -> Step:
 
 def _keeps_state(executable: Executable) -> TypeGuard[StatefulExecutable]:
     return isinstance(executable, StatefulExecutable) and executable.keeps_state()
-
-
-def _plan(graph: Graph, steps: Sequence[Step], passed: Sequence[str]) -> CompiledPlan:
-    def never(_: frozenset[str]) -> CompiledPlan:
-        raise ExecutionError("a plan with open sizes is compiled once")
-
-    count = max((step.id for step in steps), default=-1) + 1
-    return CompiledPlan(graph, list(steps), {}, count, never, keeps_buffers=False, also=passed)
 
 
 def _homes(steps: Sequence[Step]) -> dict[str, Device]:

@@ -22,6 +22,10 @@ from onnx import TensorProto, helper, numpy_helper
 KINDS = ("plain", "llama", "qwen", "int4", "encoder")
 _BLOCK = 32
 """Weights of four bits that share a scale."""
+_RANDOM = 4_000_037
+"""Random values of a weight; a larger one repeats them, no two rows alike."""
+_LARGEST = 1_900_000_000
+"""Bytes of weights that a file of ONNX holds itself; more are in a file beside it."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,9 @@ class _Net:
 
     def weight(self, name: str, *shape: int) -> str:
         scale = 1 / np.sqrt(shape[0] if len(shape) > 1 else 1)
-        values = (self._rng.standard_normal(shape) * scale).astype(np.float32)
-        self.weights.append(numpy_helper.from_array(values, name))
+        values = self._rng.standard_normal(min(int(np.prod(shape)), _RANDOM), np.float32)
+        values = (values * scale).astype(np.float16 if self.shape.half else np.float32)
+        self.weights.append(numpy_helper.from_array(np.resize(values, shape), name))
         return name
 
     def value(self, array: Any) -> str:
@@ -138,7 +143,9 @@ def _save(net: _Net, path: Path, inputs: list[Any], outputs: list[Any]) -> Path:
     if net.shape.half:
         _halve(graph)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    beside = sum(tensor.ByteSize() for tensor in net.weights) > _LARGEST
+    onnx.save(model, path, save_as_external_data=beside, location=f"{path.name}.data")
     return path
 
 
