@@ -372,7 +372,9 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     ready(page)
     expect(page.locator("#fallbacks")).to_contain_text("this device takes int8")
     expect(page.locator("#fallbacks a").first).to_have_attribute("href", re.compile("^https://"))
-    expect(page.locator("#fallbacks")).to_contain_text("“assumes: int8” plans the model")
+    expect(page.locator("#fallbacks")).to_contain_text(
+        "with Precision (assumes) int8 it is planned"
+    )
 
     # One row for the one reason, and the way out of it.
     page.click("role=tab[name=Fallbacks]")
