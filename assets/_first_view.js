@@ -21,10 +21,16 @@
     return { left: MARGIN + card("tools"), right: MARGIN + BUTTONS + card("inspector") };
   }
 
+  /* What is below the lists and what they have beside them. */
+  function top() {
+    const said = document.getElementById("missing-weights");
+    return Math.max(TOP, said ? said.offsetTop + said.offsetHeight + 24 : 0);
+  }
+
   /** @type {Window["heteroFree"]} */
   window.heteroFree = (width, height) => {
     const { left, right } = sides();
-    return { left, top: TOP, width: Math.max(width - left - right, 80), height: height - TOP - MARGIN };
+    return { left, top: top(), width: Math.max(width - left - right, 80), height: height - top() - MARGIN };
   };
 
   /** @type {Window["heteroWhole"]} */
@@ -51,9 +57,9 @@
     const larger = Math.min(0.75, Math.max(CLEAR, wide / part));
     const ends = [left - box.x1 * larger, width - right - box.x2 * larger]; // beyond these there is nothing to see
     const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), left + wide / 2 - (focus ? focus.x : first) * larger));
-    const top = TOP - box.y1 * larger,
+    const start = top() - box.y1 * larger,
       bottom = height - MARGIN - box.y2 * larger;
-    const y = focus ? Math.min(top, Math.max(bottom, height / 2 - focus.y * larger)) : top;
+    const y = focus ? Math.min(start, Math.max(bottom, height / 2 - focus.y * larger)) : start;
     return { zoom: larger, x, y };
   };
 })();

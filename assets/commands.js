@@ -265,6 +265,7 @@
         tab(name);
         click(id);
       },
+      when: () => !editor.byId(id)?.matches(":disabled"),
     }));
   }
 

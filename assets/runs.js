@@ -10,7 +10,8 @@
   /** @param {boolean} running */
   function setButtons(running) {
     if (!running) editor.set("bench-open", { children: "Benchmark", className: null });
-    for (const id of ["bench-start", "bench-profile", "bench-tune", "bench-accuracy"]) editor.set(id, { disabled: running });
+    const disabled = running || Boolean(editor.byId("missing-weights"));
+    for (const id of ["bench-start", "bench-profile", "bench-tune", "bench-accuracy"]) editor.set(id, { disabled });
     editor.set("bench-cancel", { disabled: !running, busy: false });
   }
 

@@ -10,7 +10,8 @@
   function say(text, bad = false) {
     const place = editor.byId("upload-progress");
     if (!place) {
-      if (text) editor.say(text);
+      if (bad) editor.complain(Object.assign(new Error(text), { status: 400 }));
+      else if (text) editor.say(text);
       return;
     }
     place.textContent = text;
@@ -87,10 +88,22 @@
     return known ? `${part.name} is ${known[1]}` : "";
   }
 
+  /* Paths of the files of weights that the open model lacks. */
+  /** @returns {string[]} */
+  const lacking = () => {
+    const button = /** @type {HTMLElement | null} */ (document.querySelector("[data-weights-files]"));
+    return JSON.parse(button?.dataset.weightsFiles ?? "[]");
+  };
+
+  /** @param {string} path */
+  const last = (path) => path.slice(path.lastIndexOf("/") + 1);
+
   /** @param {Part[]} parts */
   async function send(parts) {
     if (!parts.length) return;
-    const wrong = await refusal(parts);
+    const names = lacking().map(last);
+    const weights = parts.every((part) => names.includes(last(part.name)));
+    const wrong = weights ? "" : await refusal(parts);
     if (wrong) {
       say(`Not uploaded: ${wrong}`, true);
       return;
@@ -106,6 +119,11 @@
         before += part.file.size;
       }
       say("Checking …");
+      if (weights) {
+        await editor.request(`/d/${encodeURIComponent(editor.page.view.document)}/weights/${upload}`, { method: "POST" });
+        window.location.reload();
+        return;
+      }
       const { path } = await (await editor.request(`/models/${upload}`, { method: "POST" })).json();
       say("");
       if (zone()) editor.set("uploaded", { data: path });
@@ -199,9 +217,12 @@
     field.type = "file";
     field.multiple = true;
     if (kind === "folder") field.webkitdirectory = true;
-    field.addEventListener("change", () =>
-      send([...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }))),
-    );
+    field.addEventListener("change", () => {
+      const parts = [...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }));
+      const other = kind === "weights" && parts.find((part) => !lacking().map(last).includes(part.name));
+      if (other) say(`Not uploaded: the model needs ${lacking().join(", ")}, and this is ${other.name}.`, true);
+      else send(parts);
+    });
     field.click();
   });
 })(window.hetero);

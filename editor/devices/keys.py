@@ -76,6 +76,12 @@ class Key:
     """The keys of a value that is a mapping."""
 
     @property
+    def words(self) -> str:
+        """What messages call it: as the page's form does, then as a table does."""
+        label = self.form.label.partition(",")[0] if self.form else self.name
+        return self.name if label.lower() == self.name.lower() else f"{label} ({self.name})"
+
+    @property
     def fields(self) -> dict[str, FormField]:
         """What the form shows of it, by key or by key of its parts."""
         own = {self.name: self.form} if self.form else {}
@@ -93,7 +99,7 @@ class Key:
             self.parse(str(value).strip() if plain else value) if is_plain or not plain else None
         )
         if parsed is None:
-            raise DeviceTableError(f"{self.name} must be {self.must}, not {shown(value)}")
+            raise DeviceTableError(f"{self.words} must be {self.must}, not {shown(value)}")
         return parsed
 
 
@@ -109,7 +115,8 @@ def _ops(key: str, value: Any) -> tuple[str, ...]:
         custom = "::" in name or "." in name.partition("::")[0]
         if op_name(name) is None and not custom:
             raise DeviceTableError(
-                f"{key}: unknown op {name!r} (ONNX, Glow and Relay names are known; write domain::Type for a custom op)"
+                f"{KEYS[key].words}: unknown op {name!r} (ONNX, Glow and Relay names are known; write domain::Type for a "
+                "custom op)"
             )
     return names
 
@@ -192,7 +199,9 @@ KEYS: dict[str, Key] = {
             f"{', '.join(f'`{one}`' for one in published.ASSUMABLE)}",
             lambda text: text if text in published.ASSUMABLE else None,
             f"one of {', '.join(published.ASSUMABLE)}",
-            form=FormField("Precision", "as exported", "choice", lambda: published.ASSUMABLE),
+            form=FormField(
+                published.PRECISION, "as exported", "choice", lambda: published.ASSUMABLE
+            ),
         ),
         Key(
             "device",

@@ -144,6 +144,8 @@ def _known(value: Any, name: str) -> Any:
     return value
 
 
+PRECISION = "Precision"
+"""What the page calls the key ``assumes``."""
 ASSUMABLE = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
 """Types to plan a float model in; the first of those that a device takes is proposed."""
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -264,7 +266,7 @@ class Published:
             else [t for t in self.dtypes if t in ASSUMABLE]
         )
         way_out = (
-            f"; “assumes: {possible[0]}” plans the model as if it were converted"
+            f"; with {PRECISION} (assumes) {possible[0]} it is planned as if the model were converted"
             if possible
             else ""
         )

@@ -46,7 +46,7 @@ def write_executorch(
         ExportError: the model does not say which ops of PyTorch it is from, or no type has all of its ops off the device.
     """
     graph = placement.graph
-    targets = [_target(node) for node in open_copy(graph).graph.node]
+    targets = [_target(node) for node in open_copy(graph, weights=False).graph.node]
     if not any(targets):
         raise ExportError(
             f"{graph.path}: its ops have no {_FX_NODE}, so they cannot be found in ExecuTorch; export it with "

@@ -60,6 +60,8 @@ class Format:
     """``module:function``: what the files do not keep of the devices that a plan uses."""
     weights: bool = False
     """Whether the model is copied with the files of its weights, whole."""
+    parts: bool = False
+    """Whether it has models of the subgraphs, with their weights."""
     models: tuple[str, ...] = ("onnx", "openvino")
     """Formats of models that it can write (``Graph.format``)."""
     unfit: str = ""
@@ -192,12 +194,14 @@ FORMATS: dict[str, Format] = {
             ),
         ),
         notes="editor.exports.onnxruntime:provider_notes",
+        parts=True,
         models=_ONNX,
     ),
     "split-ir": Format(
         "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
         "editor.exports.split_ir:write_split_ir",
         "One IR per subgraph, runner",
+        parts=True,
         models=("openvino",),
     ),
     "genai": Format(
@@ -205,6 +209,7 @@ FORMATS: dict[str, Format] = {
         "editor.exports.genai:write_genai",
         "onnxruntime-genai: decoder pipeline",
         notes="editor.exports.genai:notes",
+        parts=True,
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
     ),

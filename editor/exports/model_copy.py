@@ -55,7 +55,7 @@ ONNX_RUNTIME_IR = 13
 """Newest IR version that ONNX Runtime 1.31 reads."""
 
 
-def open_copy(graph: Graph) -> ModelProto:
+def open_copy(graph: Graph, weights: bool = True) -> ModelProto:
     """Reads the model file, without external weights.
 
     Raises:
@@ -65,7 +65,8 @@ def open_copy(graph: Graph) -> ModelProto:
         model = read_again(graph)
     except ModelError as error:
         raise ExportError(str(error)) from error
-    check_weights(model, graph)
+    if weights:
+        check_weights(model, graph)
     return model
 
 

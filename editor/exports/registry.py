@@ -22,7 +22,9 @@ def problem_of(graph: Graph, form: str) -> str:
     """Why a model cannot be written in a format; "" where it can."""
     found, name = FORMATS[form], graph.path.name
     if graph.format in found.models:
-        return str(resolve_name(found.unfit)(graph)) if found.unfit else ""
+        unfit = str(resolve_name(found.unfit)(graph)) if found.unfit else ""
+        problem = graph.weights_problem if found.weights or found.parts else ""
+        return unfit or (problem and f"{name} cannot be exported with its weights: {problem}")
     if graph.is_onnx:
         return f"{form} names layers of OpenVINO IR, and {name} is ONNX; make IR of it (`ovc {name}`) and open that"
     return f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino, or in parts with --to split-ir"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
@@ -130,27 +130,40 @@ def external_data_folder(model: ModelProto, path: Path) -> Path:
     return link_folder if only_beside_link else target_folder
 
 
-def missing_data(model: ModelProto, path: Path) -> list[str]:
-    """Files of weights that the model refers to and that are missing or cut short; with how much of them exists."""
-    folder = external_data_folder(model, path)
+def ends_of_data(model: ModelProto) -> dict[str, int]:
+    """File of weights that a model refers to, relative to its folder -> bytes that it needs to have."""
     ends: dict[str, int] = {}
     for tensor in external_tensors(model):
         location = entry_of(tensor, "location")
         ends[location] = max(ends.get(location, 0), _end_of(tensor))
-    return [
-        problem
-        for location, end in ends.items()
-        if (problem := _missing_of(folder / location, location, end))
-    ]
+    return ends
+
+
+def missing_of(folder: Path, ends: Mapping[str, int]) -> dict[str, str]:
+    """Files of weights that are missing or cut short -> how a message names them, with how much of them exists."""
+    found = (
+        (location, _missing_of(folder / location, location, end)) for location, end in ends.items()
+    )
+    return {location: problem for location, problem in found if problem}
+
+
+def missing_data(model: ModelProto, path: Path) -> list[str]:
+    """Files of weights that a model refers to and that are missing or cut short; with how much of them exists."""
+    return list(missing_of(external_data_folder(model, path), ends_of_data(model)).values())
+
+
+def not_here(missing: Sequence[str]) -> str:
+    """Says which weights are missing; "" where none are."""
+    if not missing:
+        return ""
+    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return f"the weights in {missing[0]}{others} are not here"
 
 
 def weights_problem(model: ModelProto, path: Path) -> str:
     """Says which weights of a model are missing; "" where all are present."""
-    missing = missing_data(model, path)
-    if not missing:
-        return ""
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return f"the weights in {missing[0]}{others} are not here; put the file beside the model, or upload its folder"
+    problem = not_here(missing_data(model, path))
+    return problem and f"{problem}; put the file beside the model, or upload its folder"
 
 
 def _missing_of(file: Path, location: str, end: int) -> str:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from onnx import TensorProto, TypeProto
 
 from editor.arguments import KEEP_FUNCTIONS
+from editor.graph.external_data import missing_of, not_here
 
 # Bits per element as stored: 4-bit and 2-bit types are packed. 0 = no fixed size (strings).
 _BITS = {
@@ -237,7 +238,10 @@ class Graph:
     """Says which op cannot read what it is given at these sizes; "" where none is found."""
     opsets: Mapping[str, int]
     file: FileFacts
-    notes: tuple[str, ...]
+    own_notes: tuple[str, ...]
+    """What is odd about the model itself"""
+    incomplete: Mapping[str, int]
+    """File of weights that was missing or cut short when the model was read -> bytes that it needs to have"""
 
     op_keys: tuple[str, ...]
     op_names: tuple[str, ...]
@@ -282,6 +286,32 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.op_keys)
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Files of weights that are missing or cut short now -> how a message names them; they may have come since."""
+        return missing_of(self.folder, self.incomplete)
+
+    @property
+    def weights_problem(self) -> str:
+        """Says which weights are missing now; "" where none are."""
+        return not_here(list(self.missing.values()))
+
+    @property
+    def missing_note(self) -> str:
+        """What missing weights mean for the plan; "" where none are."""
+        problem = self.weights_problem
+        return (
+            problem
+            and f"{problem}: the plan can be made, but nothing runs or is exported with its weights"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the model where it is opened."""
+        missing = self.missing_note
+        way = f"{missing}; put the file beside the model, or upload both together"
+        return (*self.own_notes, way) if missing else self.own_notes
 
     @property
     def is_onnx(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,12 @@ from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.branches import Branches, take_known_branches
 from editor.graph.dimensions import Dims, bind_sizes, input_dims
-from editor.graph.external_data import external_data_folder, external_tensors, missing_data
+from editor.graph.external_data import (
+    ends_of_data,
+    external_data_folder,
+    external_tensors,
+    missing_of,
+)
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import (
     Attributes,
@@ -47,17 +52,6 @@ from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable
 from editor.sandbox.worker import run
 from editor.text import is_utf8, shortened
-
-
-def note_on_missing(files: Sequence[str]) -> str:
-    """The note on files of weights that are not there; "" without any."""
-    if not files:
-        return ""
-    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return (
-        f"the weights in {files[0]}{others} are not here: the plan can be made, but nothing runs or is exported with its "
-        "weights; put the file beside the model, or upload both together"
-    )
 
 
 def load_model(
@@ -103,7 +97,8 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 
 def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
-    missing, facts = missing_data(model, path), _file_facts(model)
+    ends, facts = ends_of_data(model), _file_facts(model)
+    missing = {name: ends[name] for name in missing_of(external_data_folder(model, path), ends)}
     if next(external_tensors(model), None) is not None and not is_utf8(
         str(external_data_folder(model, path))
     ):
@@ -173,10 +168,10 @@ class _Builder:
         sha256: str,
         unbound: tuple[str, ...],
         dims: Mapping[str, Dims],
-        missing: Sequence[str],
+        missing: Mapping[str, int],
         facts: FileFacts,
     ) -> Graph:
-        """Builds the graph; ``missing`` are files of weights that are not there."""
+        """Builds the graph; ``missing`` are files of weights that are not there, and the bytes that they need."""
         proto = self.model.graph
         inputs, overridable_names = self._add_inputs_and_initializers()
         reads, arguments, results = self._add_ops()
@@ -221,7 +216,7 @@ class _Builder:
             read_rows, constant = constants()
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
         impossible = impossible_sizes(proto.node, dict(zip(self.names, shapes, strict=True)))
-        notes = (note, note_on_missing(missing), impossible)
+        notes = (note, impossible)
         return Graph(
             name=self.path.stem,
             path=self.path,
@@ -235,7 +230,8 @@ class _Builder:
             impossible=impossible,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import},
             file=facts,
-            notes=tuple(filter(None, notes)),
+            own_notes=tuple(filter(None, notes)),
+            incomplete=missing,
             op_keys=keys,
             op_names=tuple(n.name for n in proto.node),
             op_modules=tuple(_intern(map(module_of, proto.node))),

@@ -13,6 +13,7 @@ import numpy as np
 
 from editor.arguments import as_text, did_you_mean
 from editor.devices.device import Device
+from editor.devices.keys import KEYS
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
 from editor.graph.graph import Bools, Graph
@@ -63,9 +64,11 @@ class Constraints:
         entry = self.devices[device]
         for name in entry.non_supported:
             if _meaning(name, self.graph).matches(self.graph, op):
-                return f"the device table excludes {name} on {entry.name} (nonSupportedNodes)"
+                words = KEYS["nonSupportedNodes"].words
+                return f"the device table excludes {name} on {entry.name} by its {words}"
         if entry.supported and not self.able[op, device]:
-            return f"supportedNodes of {entry.name} does not list {self.graph.type_label(op)}"
+            list_of = f"{KEYS['supportedNodes'].words} of {entry.name}"
+            return f"{list_of} does not list {self.graph.type_label(op)}"
         return ""
 
 
@@ -220,7 +223,7 @@ def _check_every_op_has_a_device(constraints: Constraints) -> None:
     if len(impossible) > 10:
         lines.append(f"… and {len(impossible) - 10} more ops")
     lines.append(
-        "Add a device that can run them, or shorten nonSupportedNodes in the device table."
+        f"Add a device that can run them, or shorten {KEYS['nonSupportedNodes'].words} of one."
     )
     if domains := sorted({graph.op_domains[op] for op in impossible} - {"", *_LIBRARY_FREE}):
         lines.append(

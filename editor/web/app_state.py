@@ -284,6 +284,23 @@ class AppState:
         answers = self.ask(graph, current["devices"])
         return self._keep(Document(self.store, record, Solver(graph, current, answers)))
 
+    def add_weights(self, document_id: str, upload: str) -> None:
+        """Puts uploaded files of weights beside the model of a document that lacks them.
+
+        Raises:
+            EditorError: a file is none that it lacks, or pages may not write into its folder.
+        """
+        graph = self.document(document_id).graph
+        uploaded = graph.folder.is_relative_to(self.uploads.folder.resolve())
+        if self._roots is not None and not uploaded:
+            raise EditorError(
+                "pages of this server add no files there; put the file beside the model, or upload both together"
+            )
+        absent = [name for name, said in graph.missing.items() if name == said]
+        self.uploads.deliver(upload, graph.folder, absent)
+        with self._lock:  # devices are asked again, now with the weights
+            self._open.pop(document_id, None)
+
     def with_sizes(
         self, document_id: str, define: Mapping[str, int], should_stop: Callable[[], bool] = bool
     ) -> Document:

@@ -258,6 +258,11 @@ def _add_uploads(router: APIRouter, state: AppState) -> None:
         path = await state.long_work.run(state.uploads.finish, upload)
         return _answer(m.Uploaded, {"path": str(path)})
 
+    @router.post("/d/{document}/weights/{upload}", status_code=204)
+    async def add_weights(document: str, upload: str) -> None:
+        """Puts the files of an upload where the model of a document looks for its missing weights."""
+        await state.long_work.run(state.add_weights, document, upload)
+
 
 @lru_cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import lzma
+import os
 import re
 import shutil
 import stat
@@ -13,13 +14,14 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from editor.errors import EditorError
+from editor.files import copy_atomic, inside
 from editor.graph.model_file import FOREIGN, LOOKS_LIKE, MODEL_SUFFIXES
 from editor.text import human_bytes, is_utf8
 
@@ -50,6 +52,7 @@ _UPLOAD_ID = re.compile(r"[a-z0-9]{8,40}")
 _OLD_SECONDS = 24 * 3600
 
 
+_STILL_COMING = "the upload is not complete: files of it are still coming in"
 _NO_MODEL = (
     "the upload has no model that opens: ONNX, OpenVINO IR (.xml and .bin), TensorFlow Lite, TensorFlow, PaddlePaddle or "
     "PyTorch (.pt2); other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
@@ -151,7 +154,7 @@ class Uploads:
         """
         folder, incoming = self._folder_of(upload), self._uploads.get(upload)
         if incoming is not None and incoming.writing:
-            raise EditorError("the upload is not complete: files of it are still coming in")
+            raise EditorError(_STILL_COMING)
         try:
             files = (
                 sorted(path for path in folder.rglob("*") if path.is_file())
@@ -172,6 +175,32 @@ class Uploads:
             return target / model.relative_to(folder)
         except OSError as error:
             raise EditorError(f"the upload cannot be stored: {error.strerror or error}") from error
+        finally:
+            self._drop(upload)
+
+    def deliver(self, upload: str, folder: Path, wanted: Sequence[str]) -> None:
+        """Puts the files of a complete upload where a model looks for them; no file is replaced.
+
+        Args:
+            upload: as of ``receive``.
+            folder: of the model.
+            wanted: paths in it that have no file; those of the upload are found by their last part.
+
+        Raises:
+            EditorError: a file is none of them, or cannot be written; the upload is removed.
+        """
+        source, incoming = self._folder_of(upload), self._uploads.get(upload)
+        if incoming is not None and incoming.writing:
+            raise EditorError(_STILL_COMING)
+        try:
+            files = (
+                [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
+            )
+            for file in files:
+                place = next((w for w in wanted if PurePosixPath(w).name == file.name), "")
+                if not place or os.path.lexists(folder / place):
+                    raise EditorError(f"the model does not lack {file.name}")
+                copy_atomic(file, inside(folder, place))
         finally:
             self._drop(upload)
 

@@ -99,10 +99,10 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(
     expect(page.locator("#notice")).to_contain_text("No change: same placement.")
 
 
-def test_weights_that_are_not_there_are_said_over_the_graph(
+def test_weights_that_are_not_there_are_said_once_and_can_be_added(
     serve: Serve, browser: BrowserContext, tmp_path: Path
 ) -> None:
-    """Only the end of the status bar said so, cut."""
+    """What needs them could be pressed, and failed."""
     onnx.save(
         onnx.load(MOBILENET),
         tmp_path / "m.onnx",
@@ -110,11 +110,37 @@ def test_weights_that_are_not_there_are_said_over_the_graph(
         location="w.bin",
         size_threshold=16,
     )
-    (tmp_path / "w.bin").unlink()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "w.bin").rename(elsewhere / "w.bin")
     page = browser.new_page()
     page.goto(serve(str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU").url)
     ready(page)
-    expect(page.locator("#notice")).to_contain_text("the weights in w.bin are not here")
+    expect(page.get_by_text("the weights in w.bin are not here")).to_have_count(1)
+    expect(page.locator("#missing-weights")).to_be_visible()
+    page.locator("#tabs-tab-benchmark").click()
+    for name in ("bench-open", "bench-start", "bench-profile", "bench-tune", "bench-accuracy"):
+        expect(page.locator(f"#{name}")).to_be_disabled()
+        expect(page.locator(f"#{name}")).to_have_attribute(
+            "title", "the weights in w.bin are not here"
+        )
+    page.click("#export")
+    expect(page.get_by_role("menuitem", name="One model per subgraph, runner")).to_be_disabled()
+    expect(page.get_by_role("menuitem", name="HTML report")).to_be_enabled()
+    page.keyboard.press("Escape")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Add w.bin").click()
+    chooser.value.set_files(tmp_path / "m.onnx")
+    expect(page.locator("#notice")).to_contain_text("the model needs w.bin, and this is m.onnx")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Add w.bin").click()
+    chooser.value.set_files(elsewhere / "w.bin")
+    expect(page.locator("#missing-weights")).to_have_count(0)
+    ready(page)
+    assert (tmp_path / "w.bin").read_bytes() == (elsewhere / "w.bin").read_bytes()
+    expect(page.locator("#bench-open")).to_be_enabled()
+    page.click("#bench-open")
+    expect(page.locator("#bench-start")).to_be_enabled()
 
 
 def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(
@@ -346,7 +372,9 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     ready(page)
     expect(page.locator("#fallbacks")).to_contain_text("this device takes int8")
     expect(page.locator("#fallbacks a").first).to_have_attribute("href", re.compile("^https://"))
-    expect(page.locator("#fallbacks")).to_contain_text("“assumes: int8” plans the model")
+    expect(page.locator("#fallbacks")).to_contain_text(
+        "with Precision (assumes) int8 it is planned"
+    )
 
     # One row for the one reason, and the way out of it.
     page.click("role=tab[name=Fallbacks]")

@@ -149,7 +149,7 @@ def test_conditions_see_attributes_with_defaults_and_shapes(
 
 def test_element_types_are_a_reason_and_an_assumption_lifts_it(convs: Graph) -> None:
     assert reasons(convs, "  dtypes: [int8, uint8]")["plain"] == (
-        "float32; this device takes int8 or uint8; “assumes: int8” plans the model as if it were converted"
+        "float32; this device takes int8 or uint8; with Precision (assumes) int8 it is planned as if the model were converted"
     )
     assert not any(reasons(convs, "  dtypes: [int8, uint8]\n  assumes: int8").values())
 
@@ -208,7 +208,7 @@ def test_the_float_ops_of_a_qdq_model_count_as_quantised(tmp_path: Path) -> None
         ("supported: [{op: Conv, where: 3}]", "must be texts"),
         ("dtypes: [int9]", "unknown element type 'int9'; did you mean 'int8'"),
         ("static: maybe", "static must be true or false"),
-        ("assumes: int4", "assumes must be one of int8"),
+        ("assumes: int4", "Precision (assumes) must be one of int8"),
         ("source: somewhere", "source must be the URL"),
         ("published: last year", "published must be a date"),
         ("preset: edgetpux", "unknown preset 'edgetpux'; did you mean 'edgetpu'"),
@@ -243,13 +243,15 @@ def test_a_float_mobilenet_falls_off_an_int8_device_because_of_its_type(mobilene
     plan = editor.partition(mobilenet, "HETERO:NPU(edgetpu),CPU")
     assert plan.placement.op_counts["NPU"] == 0
     why = plan.placement.constraints.inability(mobilenet.op_types.index("Conv"), 0)
-    assert why.startswith("float32; this device takes int8 or uint8; “assumes: int8” plans")
+    assert why.startswith(
+        "float32; this device takes int8 or uint8; with Precision (assumes) int8 it"
+    )
 
 
 def test_one_line_plans_a_float_model_as_if_it_were_quantised(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, "HETERO:NPU(edgetpu as int8),CPU")
     assert plan.placement.op_counts["NPU"] == 100 and "as if int8" in plan.devices[0].description
-    with pytest.raises(editor.DeviceTableError, match="assumes must be one of"):
+    with pytest.raises(editor.DeviceTableError, match=r"Precision \(assumes\) must be one of"):
         editor.load_devices("HETERO:NPU(edgetpu as int9),CPU")
 
 

@@ -121,17 +121,17 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
         (
             "- name: A\n  backendName: GPU\n  link: {bandwidth: fast}",
             1,
-            "bandwidth must be bytes/s above 0 such as 12e9",
+            "Link (bandwidth) must be bytes/s above 0 such as 12e9",
         ),
         (
             "- name: A\n  backendName: GPU\n  link: {latency: -1}",
             1,
-            "latency must be seconds such as 1e-5 or 10us, not -1",
+            "Link latency (latency) must be seconds such as 1e-5 or 10us, not -1",
         ),
         (
             "- name: A\n  backendName: CPU\n  wireType: int4",
             1,
-            "wireType must be float16 or int8, not 'int4'",
+            "Type on wires (wireType) must be float16 or int8, not 'int4'",
         ),
     ],
 )

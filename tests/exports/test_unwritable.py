@@ -18,6 +18,8 @@ from conftest import PLAIN_FORMATS, ROOT
 from onnx import TensorProto, helper
 
 import editor
+from editor.exports.formats import FORMATS
+from editor.exports.registry import problem_of
 from editor.workspace.plan import Plan
 
 SIZE = 3000
@@ -100,6 +102,29 @@ def test_weights_that_are_no_file_are_refused_by_every_export_and_run(
         with pytest.raises(editor.EditorError, match=r"is not a regular file \(w\.bin\)"):
             write()
         assert not list(tmp_path.glob(f"{name}/*")), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_format_says_before_it_is_written_whether_it_needs_weights_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    model = onnx.load(write_model(tmp_path / "m.onnx", external=True), load_external_data=False)
+    for node in model.graph.node:  # a format of names copies a model without them
+        node.name = node.op_type
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    plan, needing = planned(tmp_path / "m.onnx"), set()
+    for form in set(FORMATS) - {"plan"}:
+        problem = problem_of(plan.graph, form)
+        if "the weights in w.bin are not here" in problem:
+            needing.add(form)
+            (tmp_path / "w.bin").write_bytes(bytes(4 * SIZE))
+            assert not problem_of(plan.graph, form)
+            (tmp_path / "w.bin").unlink()
+        elif not problem and form != "executorch":  # whose ops this model has not
+            plan.export(form, tmp_path / form)
+    assert needing == {
+        "openvino", "onnxruntime", "onnx", "tvm", "split", "model-package", "olive",
+    }  # fmt: skip
 
 
 @contextmanager

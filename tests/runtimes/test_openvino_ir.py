@@ -636,7 +636,7 @@ def test_openvino_itself_is_a_layout_with_the_reasons_of_each_difference(
         for reason, few in reasons_of_difference(plan.placement, found.placement)
     }
     assert reasons[frozenset({kind})] == (
-        f"on B, there on A: A: the device table excludes {kind} on A (nonSupportedNodes)"
+        f"on B, there on A: A: the device table excludes {kind} on A by its Block-list (nonSupportedNodes)"
     )
     assert list(reasons.values()).count("on B, there on A: pinned") == 1
     assert of_other_tools(plan.placement)[0].name == BY_OPENVINO

@@ -314,6 +314,51 @@ def test_pages_open_files_of_the_roots_only(tmp_path: Path) -> None:
         state.close()
 
 
+def test_missing_weights_go_where_the_model_looks_for_them(tmp_path: Path) -> None:
+    uploads, files = Uploads(tmp_path / "uploads"), model_with_weights(tmp_path, "deep/w.bin")
+    weights = tmp_path / "deep" / "w.bin"
+    weights.unlink()
+    graph = editor.load_model(tmp_path / "net.onnx")
+    assert list(graph.missing) == ["deep/w.bin"]
+    put(uploads, "other.bin", b"12345678")
+    with pytest.raises(EditorError, match=r"the model does not lack other\.bin"):
+        uploads.deliver("abcdef0123", tmp_path, list(graph.missing))
+    put(uploads, "w.bin", files["deep/w.bin"])
+    uploads.deliver("abcdef0123", tmp_path, list(graph.missing))
+    assert weights.read_bytes() == files["deep/w.bin"]
+    assert (graph.missing, graph.notes) == ({}, ()), "the graph that is open says so at once"
+    put(uploads, "w.bin", b"12345678")
+    with pytest.raises(EditorError, match=r"the model does not lack w\.bin"):
+        uploads.deliver("abcdef0123", tmp_path, ["deep/w.bin"])
+    assert weights.read_bytes() == files["deep/w.bin"], "no file is replaced"
+    assert not list((tmp_path / "uploads" / "incoming").iterdir())
+
+
+def test_pages_of_a_server_with_roots_write_into_uploads_only(tmp_path: Path) -> None:
+    from editor.sandbox.jobs import JobService
+    from editor.workspace.history import Store
+
+    files = model_with_weights(tmp_path, "w.bin")
+    (tmp_path / "w.bin").unlink()
+    state = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    try:
+        state.limit_paths([str(tmp_path)])
+        put(state.uploads, "net.onnx", files["net.onnx"])
+        of_the_page = state.uploads.finish("abcdef0123")
+        for path, may in ((tmp_path / "net.onnx", False), (of_the_page, True)):
+            document = state.open(OpenRequest(str(path), "HETERO:CPU")).id
+            put(state.uploads, "w.bin", files["w.bin"])
+            if may:
+                state.add_weights(document, "abcdef0123")
+                assert state.document(document).graph.notes == ()
+            else:
+                with pytest.raises(EditorError, match="put the file beside the model"):
+                    state.add_weights(document, "abcdef0123")
+            assert (path.parent / "w.bin").exists() == may
+    finally:
+        state.close()
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = Server(tmp_path_factory.mktemp("workspace"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 import dash_cytoscape as cyto
@@ -233,7 +235,14 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                 icon_button("help-open", "help", "Help: keys and words (?)"),
             ),
             _export_menu(document),
-            controls.Button("Benchmark", id="bench-open", primary=True, icon="play"),
+            controls.Button(
+                "Benchmark",
+                id="bench-open",
+                primary=True,
+                icon="play",
+                disabled=bool(graph.weights_problem),
+                title=graph.weights_problem,
+            ),
             static_html(scheme_toggle()),
         ],
         id="header",
@@ -310,7 +319,10 @@ def _export_menu(document: Document) -> controls.Popover:
             if kind == "bundle"
             else next((name for name, each in FORMATS.items() if each.download == what), "")
         )
-        if reason := problem_of(document.graph, name) if name in FORMATS else "":
+        reason = problem_of(document.graph, name) if name in FORMATS else ""
+        if what == "bundle:kit":
+            reason = document.graph.weights_problem
+        if reason:
             return html.Button(
                 label,
                 className="menu-item",
@@ -345,8 +357,30 @@ def _export_menu(document: Document) -> controls.Popover:
     )
 
 
+def _missing_weights(graph: Graph) -> html.Div | None:
+    """Says which files of weights are missing, and takes them; those that are cut short are not replaced."""
+    if not graph.missing_note:
+        return None
+    absent = [name for name, said in graph.missing.items() if name == said]
+    label = f"Add {PurePosixPath(absent[0]).name}" if len(absent) == 1 else "Add the files"
+    add = html.Button(
+        f"{label} …",
+        className="tool small",
+        title=f"Copies what you choose to {graph.folder}",
+        **{"data-upload": "weights", "data-weights-files": json.dumps(absent)},
+    )
+    return html.Div(
+        [
+            html.Span(f"{graph.missing_note[:1].upper()}{graph.missing_note[1:]}."),
+            add if absent else None,
+        ],
+        id="missing-weights",
+        role="alert",
+    )
+
+
 def _canvas(document: Document) -> list[Any]:
-    count = len(visible_ops(document.graph))
+    count, notes = len(visible_ops(document.graph)), document.graph.own_notes
     if not count:
         return [
             html.Div(
@@ -396,6 +430,7 @@ def _canvas(document: Document) -> list[Any]:
                     ],
                     **{"aria-label": "What the colours mean"},
                 ),
+                _missing_weights(document.graph),
             ],
             className="colour-by",
         ),
@@ -438,7 +473,7 @@ def _canvas(document: Document) -> list[Any]:
             ),
         ),
         html.Div(
-            notice(". ".join(document.graph.notes), bad=True) if document.graph.notes else None,
+            notice(". ".join(notes), bad=True) if notes else None,
             id="notice",
         ),
     ]

@@ -34,35 +34,43 @@ from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
+_STARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (
+        "Start",
+        "Runs the plan, each subgraph and the unsplit model on each device in turn",
+        {"primary": True, "icon": "play"},
+    ),
+    (
+        "Profile",
+        "Measures every op on each real device: costs, colours and policies can then go by it",
+        {},
+    ),
+    ("Tune", "Runs the best few plans, and proposes the fastest", {}),
+    (
+        "Accuracy",
+        "Compares every tensor with the unsplit model in float32; Colour: error shows it in the graph",
+        {},
+    ),
+)
+"""Buttons that run the model: label, title and looks."""
+
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
     """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
-    generates = bool(states_of(document.graph))
+    generates, lacking = bool(states_of(document.graph)), document.graph.weights_problem
     return html.Div(
         [
             html.Div(
                 [
-                    controls.Button(
-                        "Start",
-                        id="bench-start",
-                        primary=True,
-                        icon="play",
-                        title="Runs the plan, each subgraph and the unsplit model on each device in turn",
-                    ),
-                    controls.Button(
-                        "Profile",
-                        id="bench-profile",
-                        title="Measures every op on each real device: costs, colours and policies can then go by it",
-                    ),
-                    controls.Button(
-                        "Tune",
-                        id="bench-tune",
-                        title="Runs the best few plans, and proposes the fastest",
-                    ),
-                    controls.Button(
-                        "Accuracy",
-                        id="bench-accuracy",
-                        title="Compares every tensor with the unsplit model in float32; Colour: error shows it in the graph",
+                    *(
+                        controls.Button(
+                            label,
+                            id=f"bench-{label.lower()}",
+                            title=lacking or title,
+                            disabled=bool(lacking),
+                            **look,
+                        )
+                        for label, title, look in _STARTS
                     ),
                     controls.Button(
                         "Calibrate",

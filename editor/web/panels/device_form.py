@@ -102,14 +102,20 @@ def device_forms(document: Document) -> list[html.Fieldset]:
     colours, last = colours_of(document), len(document.devices) - 1
     ops = _op_choices(document)
     return [
-        _form(i, device, colours[device.name], i == last, ops)
+        _form(i, device, colours[device.name], i == last, ops, document.graph.weights_problem)
         for i, device in enumerate(document.devices)
     ]
 
 
 def _form(
-    number: int, device: Device, colour: str, last: bool, ops: list[dict[str, Any]]
+    number: int,
+    device: Device,
+    colour: str,
+    last: bool,
+    ops: list[dict[str, Any]],
+    lacking: str,
 ) -> html.Fieldset:
+    """``lacking`` says which weights are missing; "" where none are."""
     entry = device.entry
 
     def field(name: str) -> dict[str, Any]:
@@ -159,7 +165,9 @@ def _form(
                         "Measurement kit",
                         className="tool small",
                         id={"type": "export", "what": f"kit:{number}"},
-                        title=f"Downloads a folder that measures the ops of {device.name} on its own machine",
+                        disabled=bool(lacking),
+                        title=lacking
+                        or f"Downloads a folder that measures the ops of {device.name} on its own machine",
                     ),
                     html.Button(
                         "Remove",

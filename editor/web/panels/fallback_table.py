@@ -35,7 +35,12 @@ def fallbacks_panel(document: Document) -> html.Div:
                     ),
                     *(
                         [
-                            controls.Button("Try other forms", id="advise-start"),
+                            controls.Button(
+                                "Try other forms",
+                                id="advise-start",
+                                disabled=bool(document.graph.weights_problem),
+                                title=document.graph.weights_problem,
+                            ),
                             html.Span(
                                 "Rewrites ops that fall back, and compares the outputs.",
                                 className="hint",

@@ -57,7 +57,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
         )
         words = f"Over memory: {', '.join(over)}{way}"
         parts.append(html.Span(words, className="figure warning", title=words))
-    for note in document.graph.notes:
+    for note in document.graph.own_notes:
         parts.append(html.Span(note, className="figure warning", title=note))
     return parts
 

@@ -64,16 +64,20 @@ def verdict(document: Document) -> list[Any]:
 
 
 def _said(document: Document) -> list[Any]:
-    now = headline(document)
+    now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
         return [_headline(now), _of_run(now.run.figures)]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
-            _sentence("Benchmark measures it"),
+            None if lacking else _sentence("Benchmark measures it"),
         ]
-    words = "not measured: Benchmark compares it with not splitting"
-    if any(d.planned and document.placement.op_counts[d.name] for d in document.devices):
+    words = "not measured"
+    if not lacking:
+        words = "not measured: Benchmark compares it with not splitting"
+    if not lacking and any(
+        d.planned and document.placement.op_counts[d.name] for d in document.devices
+    ):
         words = "a benchmark checks outputs, not speed"
     said = _sentence(f"{now.beside}; {words}" if now.beside else words)
     return [_headline(now._replace(beside="")), said]

@@ -20,11 +20,13 @@ def weights(graph: Graph, op: int, asked: bool) -> list[Any]:
     if not tensors:
         return []
     if not asked:
+        problem = graph.weights_problem
         return [
             html.Button(
                 "Figures of the weights",
                 className="tool small",
-                title="Range, mean, zeros and histogram, read from the model file",
+                title=problem or "Range, mean, zeros and histogram, read from the model file",
+                disabled=bool(problem),
                 **{"data-weights": str(op)},
             )
         ]
