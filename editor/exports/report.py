@@ -221,7 +221,7 @@ def headline(report: Mapping[str, Any]) -> str:
         if rate:
             return f"Throughput: {rate} ({basis}), latency {latency}{energy}"
         return f"Latency: {latency} ({basis}){energy}"
-    named = "predicted" if totals["kind"] == Kind.PREDICTION else "estimated"
+    named = Kind(totals["kind"]).participle
     if measured["mode"] == "throughput":
         beside = f", {named} {rate}" if rate else ""
         return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}{energy}"

@@ -16,8 +16,6 @@ from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
-_NAMED = {Kind.ESTIMATE: "estimated", Kind.PREDICTION: "predicted"}
-
 
 class Headline(NamedTuple):
     """The figure of a plan, wherever it stands."""
@@ -46,7 +44,7 @@ def headline(document: Document) -> Headline:
             _figure(run.figures),
             kind_badge(Kind.MEASUREMENT),
             run,
-            f"{_NAMED[basis.kind]} {predicted}" if predicted and basis else "",
+            f"{basis.kind.participle} {predicted}" if predicted and basis else "",
         )
     placement, costs = document.placement, plan_costs(document)[0]
     in_words = rough_seconds if assumed_speeds(placement, costs) else human_seconds
