@@ -16,7 +16,7 @@ from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, human_seconds, pluralize, rough_seconds
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
@@ -160,12 +160,14 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                     html.Td(html.B(words(row, names))),
                     html.Td(
                         [
-                            human_seconds(f["predicted"]),
+                            (rough_seconds if f["assumed_speeds"] else human_seconds)(
+                                f["predicted"]
+                            ),
                             " ",
                             basis_badge(row.basis) if row.basis else None,
                         ]
                     ),
-                    html.Td(rate(per_second(f))),
+                    html.Td(rate(per_second(f), bool(f["assumed_speeds"]))),
                     html.Td(spread),
                     html.Td(pluralize(row.moved_ops, "op")),
                     html.Td(str(f["subgraphs"])),
@@ -299,7 +301,9 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
         )
-        bases = Bases(basis, own_basis, mine)
+        bases = Bases(
+            basis, own_basis, mine, bool(row["assumed_speeds"]), bool(base["assumed_speeds"])
+        )
         latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(base), rate, bases, True)
         speeds = [
@@ -318,7 +322,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
         else:
             run = measured.get((layout.placement.fingerprint, "latency"))
-            bars.append(Bar(layout.name, row["predicted"], own_basis.kind, run))
+            bars.append(Bar(layout.name, row["predicted"], own_basis.kind, bases.rough, run))
         rows.append(
             html.Tr(
                 [

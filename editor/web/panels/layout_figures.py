@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dash import html
 
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
-from editor.text import human_joules, human_seconds
+from editor.text import human_joules, human_seconds, one_digit, rough_rate, rough_seconds
 from editor.web.panels.parts import kind_badge
 from editor.workspace.history import Run
 
@@ -22,6 +22,9 @@ class Bases(NamedTuple):
     layout: Basis
     is_plan: bool
     """Whether the layout is the plan itself"""
+    rough: bool
+    """Whether figures of the layout rest on assumed speeds"""
+    plan_rough: bool
 
 
 class Figure(NamedTuple):
@@ -33,6 +36,13 @@ class Figure(NamedTuple):
     bases: Bases
     more_is_better: bool = False
 
+    @property
+    def words(self) -> str:
+        """The figure, with one digit where it rests on assumed speeds."""
+        if self.bases.rough:
+            return f"about {self.form(one_digit(self.value))}"
+        return self.form(self.value)
+
 
 class Bar(NamedTuple):
     """The latency of a layout."""
@@ -41,6 +51,8 @@ class Bar(NamedTuple):
     worked_out: float
     kind: Kind
     """Of what was worked out"""
+    rough: bool
+    """Whether that rests on assumed speeds"""
     run: Run | None
     """A measurement of the same plan"""
 
@@ -50,8 +62,10 @@ def per_second(row: Mapping[str, Any]) -> float:
     return 1 / max(float(row["busiest"]), 1e-12)
 
 
-def rate(value: float) -> str:
-    """Requests per second, under a head that has the unit."""
+def rate(value: float, is_rough: bool = False) -> str:
+    """Requests per second, under a head that has the unit; one digit where they rest on assumed speeds."""
+    if is_rough:
+        return rough_rate(value).removesuffix(" requests/s")
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -70,7 +84,7 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
     detail = f"Measured {run.when[:16].replace('T', ' ')} UTC"
     if interval is not None:
         detail += f", 95 % interval {form(interval[0])} to {form(interval[1])}"
-    beside: list[Any] = [f"{figure.bases.layout.kind.participle} {form(figure.value)}"]
+    beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
     difference: list[Any] = []
     if plans is None:  # what was worked out can be compared only with what was worked out
         beside = [f"{figure.bases.layout.kind.participle} ", *_worked_out(figure, is_named=True)]
@@ -118,10 +132,11 @@ def latency_chart(bars: Sequence[Bar]) -> list[Any]:
     kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, _ in shown)]
     rows = []
     for bar, kind, value in shown:
-        words: list[Any] = [html.B(human_seconds(value)) if bar.run else human_seconds(value)]
+        estimate = (rough_seconds if bar.rough else human_seconds)(bar.worked_out)
+        words: list[Any] = [estimate]
         if bar.run is not None:
-            beside = f" {bar.kind.participle} {human_seconds(bar.worked_out)}"
-            words.append(html.Span(beside, className="beside"))
+            beside = html.Span(f" {bar.kind.participle} {estimate}", className="beside")
+            words = [html.B(human_seconds(value)), beside]
         width = f"{max(100 * value / longest if longest else 0, 0.5):.1f}%"
         rows.append(
             html.Div(
@@ -179,12 +194,13 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     """
     value, base, form, bases, more_is_better = figure
     is_named = is_named or bases.layout.kind is bases.plan.kind
-    shown = form(value) + ("" if is_named else f" {bases.layout.kind}")
+    shown = figure.words + ("" if is_named else f" {bases.layout.kind}")
     both = bases.plan, bases.layout
-    if form(value) == form(base):
+    known = one_digit if bases.rough or bases.plan_rough else float
+    if form(known(value)) == form(known(base)):
         return [shown]
     if not too_close(value, base, *both):
-        return [shown, " ", _change(value, base, form, more_is_better)]
+        return [shown, " ", _change(known(value - base), 0.0, form, more_is_better)]
     words = _TOO_CLOSE
     if any(basis.noisy for basis in both):
         words += ": profile again on a quiet machine"
