@@ -22,6 +22,11 @@ class Kind(StrEnum):
     PREDICTION = "prediction"
     MEASUREMENT = "measurement"
 
+    @property
+    def participle(self) -> str:
+        """E.g. "measured", as it stands before a figure."""
+        return {"estimate": "estimated", "prediction": "predicted"}.get(self, "measured")
+
 
 _TELLS_APART = {Kind.ESTIMATE: 0.25, Kind.PREDICTION: 0.05}
 """Share by which two times must differ before one is called less. Predictions are off by 4 % in the median

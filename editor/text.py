@@ -93,9 +93,24 @@ def human_seconds(seconds: float) -> str:
     return _human(seconds, "s")
 
 
+def one_digit(value: float) -> float:
+    """All that is known of a figure that rests on assumed speeds."""
+    return float(f"{value:.0e}")
+
+
 def rough_seconds(seconds: float) -> str:
     """ "about 10 ms", "about 400 µs": one digit, of a time that rests on assumed speeds."""
-    return f"about {human_seconds(float(f'{seconds:.0e}'))}"
+    return f"about {human_seconds(one_digit(seconds))}"
+
+
+def human_rate(requests: float) -> str:
+    """ "43.6 requests/s"."""
+    return f"{requests:.1f} requests/s"
+
+
+def rough_rate(requests: float) -> str:
+    """ "about 1,000 requests/s": one digit, as ``rough_seconds`` has it."""
+    return f"about {one_digit(requests):,.10g} requests/s"
 
 
 def human_joules(joules: float) -> str:

@@ -634,6 +634,7 @@ export interface Figures {
   predicted: number | null;
   rate: number | null;
   basis: Basis | null;
+  rough: boolean;
 }
 /**
  * What is shown of something: the text of a tooltip, the picture of a body.

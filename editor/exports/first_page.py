@@ -13,7 +13,7 @@ from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians
 from editor.placement.costs import peaks_of
 from editor.placement.placement import Placement
-from editor.text import human_seconds, rough_seconds
+from editor.text import human_rate, human_seconds, rough_rate, rough_seconds
 
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
@@ -36,12 +36,18 @@ def time_of(totals: Mapping[str, Any]) -> str:
     return form(totals["latency"])
 
 
+def rate_of(totals: Mapping[str, Any]) -> str:
+    """Requests per second in the same way; "" where the policy does not aim at them."""
+    form = rough_rate if totals["assumed_speeds"] else human_rate
+    return form(totals["throughput"]) if totals["throughput"] else ""
+
+
 def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     """The one figure, what it is, and how it compares with not splitting."""
     totals, measured = report["totals"], report["measurement"]
-    kind, rate = f"{totals['kind']} {totals['source']}", totals["throughput"]
+    kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
     basis = ", ".join([kind, *totals["left_out"]])
-    estimate = f"{rate:.1f} requests/s" if rate else time_of(totals)
+    estimate = rate or time_of(totals)
     if measured is None:
         return {"figure": estimate, "kind": basis, "words": "This plan was not measured."}
     if measured["kind"] != Kind.MEASUREMENT:

@@ -14,7 +14,7 @@ import numpy as np
 from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import boxes, first_page, time_of
+from editor.exports.first_page import boxes, first_page, rate_of, time_of
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -213,7 +213,7 @@ def headline(report: Mapping[str, Any]) -> str:
     """The figure of the plan: a measurement of it where there is one, with what was worked out beside it."""
     totals, measured = report["totals"], report["measurement"]
     latency = time_of(totals)
-    rate = f"{totals['throughput']:.1f} requests/s" if totals["throughput"] else ""
+    rate = rate_of(totals)
     joules = (totals["energy"] or {}).get("joules")
     energy = f"; energy {human_joules(joules)} (estimate)" if joules else ""
     if measured is None or measured["kind"] != Kind.MEASUREMENT:
@@ -221,7 +221,7 @@ def headline(report: Mapping[str, Any]) -> str:
         if rate:
             return f"Throughput: {rate} ({basis}), latency {latency}{energy}"
         return f"Latency: {latency} ({basis}){energy}"
-    named = "predicted" if totals["kind"] == Kind.PREDICTION else "estimated"
+    named = Kind(totals["kind"]).participle
     if measured["mode"] == "throughput":
         beside = f", {named} {rate}" if rate else ""
         return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}{energy}"

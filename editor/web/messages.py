@@ -545,6 +545,8 @@ class Figures(TypedDict):
     """Predicted requests per second, where the policy aims at these."""
     basis: Basis | None
     """Of the prediction; null where there is none."""
+    rough: bool
+    """Whether the prediction rests on assumed speeds."""
 
 
 class EditsAnswer(TypedDict):

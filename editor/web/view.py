@@ -18,6 +18,7 @@ from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
     aimed_rate,
     aims_at_throughput,
+    assumed_speeds,
     chosen_costs,
     source_of_figures,
 )
@@ -337,6 +338,8 @@ def figures_of(document: Document) -> Figures:
         "predicted": predicted,
         "rate": predicted_rate_of(document),
         "basis": basis,
+        "rough": basis is not None
+        and bool(assumed_speeds(document.placement, plan_costs(document)[0])),
     }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.placement.choices import PRESENT
-from editor.placement.chosen_costs import source_of_figures
+from editor.placement.chosen_costs import assumed_speeds, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.energy import joules_of
 from editor.placement.placement import Placement, Settings, solve
@@ -212,6 +212,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
         "ops": dict(placement.op_counts),
         "memory": placement.run_memory.peaks,
         "predicted": placement.price(costs).total,
+        "assumed_speeds": assumed_speeds(placement, costs),
         "joules": sum(joules.values()) if len(joules) == len(placement.used_devices) else None,
     }
 

@@ -21,6 +21,7 @@ from editor.web.callbacks.exporting import _content
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
+from editor.web.panels.compare import compare_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
@@ -158,6 +159,21 @@ def test_where_the_policy_aims_at_throughput_the_figure_is_one(
     assert f"estimated {most}" in _status(document)
     document.set_automatic("priority", {}, "minimal")
     assert "requests/s" not in _status(document)
+
+
+def test_a_rate_from_assumed_speeds_has_one_digit_as_its_time(
+    state: AppState, tmp_path: Path
+) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
+    planned.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    rough = r"\babout [1-9][0,]* requests/s"
+    text = planned.plan.export("md", tmp_path)[0].read_text()
+    for said in (_words(planned), _status(planned), text):
+        assert re.search(rough, said), said
+        assert re.findall(r"[\d.,]+ requests/s", said) == re.findall(r"[1-9][0,]* requests/s", said)
+    table = str(compare_view(planned, planned.layouts()))
+    assert re.search(r"about [1-9][0,]*'", table) and re.search(r"about \d0{0,2} [mµ]s'", table)
 
 
 def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(

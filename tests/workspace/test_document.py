@@ -7,6 +7,7 @@ import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -232,6 +233,42 @@ def test_a_layout_that_was_measured_shows_its_measurement(mobilenet: Graph, tmp_
     text = str(compare_view(document, document.layouts()))
     assert "12.3 ms" in text
     assert "data-kind='measurement'" in text
+
+
+def test_measured_layouts_are_ranked_by_their_intervals(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    now = document.placement
+    document.paint(now.placed_ops[40:60].tolist(), 1)
+    document.keep_layout("there")
+    there = document.placement
+    assert document.undo() and there.fingerprint != now.fingerprint
+
+    def said(mode: str, plan: dict[str, Any], other: dict[str, Any]) -> str:
+        kept = {"mode": mode, "estimated": False, "median": 1.0, "throughput": 1.0, "requests": 4}
+        document.keep_run({**kept, **plan}, "now", now)
+        document.keep_run({**kept, **other}, "there", there)
+        return str(compare_view(document, document.layouts()))
+
+    near = said(
+        "latency",
+        {"median": 0.010, "interval": [0.009, 0.0115]},
+        {"median": 0.012, "interval": [0.011, 0.013]},
+    )
+    assert "too close to call: the 95 % intervals overlap" in near and "+2 ms" not in near
+    apart = said(
+        "latency",
+        {"median": 0.010, "interval": [0.0099, 0.0101]},
+        {"median": 0.012, "interval": [0.0119, 0.0121]},
+    )
+    assert "Span(children='+2 ms', className='delta worse')" in apart
+    assert "95 % interval 11.9 ms to 12.1 ms" in apart and "intervals overlap" not in apart
+    few = said("throughput", {"throughput": 50.0}, {"throughput": 70.0})
+    assert "too few turns for an interval" in few
+    ends = [{"throughput": each, "throughput_interval": [each - 1, each + 1]} for each in (50, 70)]
+    more = said("throughput", *ends)
+    assert "Span(children='+20', className='delta better')" in more
+    others = said("throughput", ends[0], {**ends[1], "requests": 8})
+    assert "8 in flight, this plan with 4" in others and "children='+20'" not in others
 
 
 def test_compare_has_joules_where_watts_are_stated(mobilenet: Graph, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from editor.execution.measure.statistics import median_interval, medians_of_turns
 from editor.kinds import Basis, Kind, compare_medians, kind_of_run
 from editor.placement.energy import Energy
-from editor.text import human_bytes, human_joules, human_seconds, pluralize
+from editor.text import human_bytes, human_joules, human_rate, human_seconds, pluralize
 
 _FEW = 4
 """Most ops to name in one line."""
@@ -535,11 +535,6 @@ def compared(
     if mine is None or time is None or many:
         return ""
     return compare_medians((mine.low, mine.high), (time.low, time.high), mine.median / time.median)
-
-
-def human_rate(requests: float) -> str:
-    """Requests per second with a unit."""
-    return f"{requests:.1f} requests/s"
 
 
 def _rate_interval(interval: tuple[float, float] | None) -> str:

@@ -11,21 +11,31 @@ from dash import html
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.kinds import Basis, Kind, basis_of_energy, too_close
+from editor.kinds import Kind, basis_of_energy
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import human_bytes, human_joules, human_seconds, pluralize
+from editor.text import human_bytes, human_seconds, pluralize, rough_seconds
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
+from editor.web.panels.layout_figures import (
+    Bar,
+    Bases,
+    Figure,
+    count_cell,
+    joules_cell,
+    latency_chart,
+    per_second,
+    rate,
+    speed_cell,
+)
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
 from editor.web.view import colours_of, layout_costs, measured_plans, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.history import Run
 from editor.workspace.layouts import (
     BY_OPENVINO,
     Layout,
@@ -150,12 +160,14 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                     html.Td(html.B(words(row, names))),
                     html.Td(
                         [
-                            human_seconds(f["predicted"]),
+                            (rough_seconds if f["assumed_speeds"] else human_seconds)(
+                                f["predicted"]
+                            ),
                             " ",
                             basis_badge(row.basis) if row.basis else None,
                         ]
                     ),
-                    html.Td(_rate(_per_second(f))),
+                    html.Td(rate(per_second(f), bool(f["assumed_speeds"]))),
                     html.Td(spread),
                     html.Td(pluralize(row.moved_ops, "op")),
                     html.Td(str(f["subgraphs"])),
@@ -218,10 +230,9 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
     measured = measured_plans(document)
-    slowest = base["predicted"]
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
-    rows, bars = [], []
+    rows, bars = [], list[Bar]()
     twins = duplicate_layouts(layouts)
     for layout in layouts:
         if layout.placement is None:
@@ -242,9 +253,6 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ops = differing(now, layout.placement)
         mine = layout.name == PRESENT
         unable = [] if mine else layout.placement.forced_ops
-        if not unable:
-            slowest = max(slowest, row["predicted"])
-            bars.append((layout.name, row["predicted"]))
         spread = html.Span(
             [
                 html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
@@ -293,28 +301,37 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
         )
-        badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
-        bases = () if mine else (basis, own_basis)
-        there = layout.placement
+        bases = Bases(
+            basis, own_basis, mine, bool(row["assumed_speeds"]), bool(base["assumed_speeds"])
+        )
+        latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
+        most = Figure(per_second(row), per_second(base), rate, bases, True)
         speeds = [
-            _measured(measured, now, there, "latency")
-            or _ranked(row["predicted"], base["predicted"], human_seconds, badge, bases),
-            _measured(measured, now, there, "throughput")
-            or _ranked(_per_second(row), _per_second(base), _rate, badge, bases, True),
-            *([_joules(row, base, badge, bases)] if energy else ()),
+            speed_cell(
+                mode,
+                measured.get((layout.placement.fingerprint, mode)),
+                measured.get((now.fingerprint, mode)),
+                figure,
+            )
+            for mode, figure in (("latency", latency), ("throughput", most))
         ]
+        if energy:
+            speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
             words = f"cannot run: {pluralize(len(unable), 'op')} refused there"
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
+        else:
+            run = measured.get((layout.placement.fingerprint, "latency"))
+            bars.append(Bar(layout.name, row["predicted"], own_basis.kind, bases.rough, run))
         rows.append(
             html.Tr(
                 [
                     html.Td(_tick(layout.name)),
                     title,
                     html.Td(spread),
-                    _cell(row["subgraphs"], base["subgraphs"], str),
-                    _cell(row["transfers"], base["transfers"], str),
-                    _cell(
+                    count_cell(row["subgraphs"], base["subgraphs"], str),
+                    count_cell(row["transfers"], base["transfers"], str),
+                    count_cell(
                         row["moved"],
                         base["moved"],
                         human_bytes,
@@ -335,7 +352,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             "Subgraphs",
             "Transfers",
             "Transferred",
-            _latency(basis),
+            ["Latency ", basis_badge(basis)],
             "Pins",
         )
     ]
@@ -356,20 +373,6 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ),
         )
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    chart = [
-        html.Div(
-            [
-                html.Span(name, className="bar-name", title=name),
-                html.Span(
-                    className="bar",
-                    style={"width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"},
-                ),
-                html.Span(human_seconds(value)),
-            ],
-            className="bar-row",
-        )
-        for name, value in bars
-    ]
     return [
         html.Div(
             "The plan has changed since: compare again.",
@@ -399,23 +402,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ],
             className="row",
         ),
-        html.H3(_latency(basis)),
-        html.Div(chart, className="bars"),
+        *latency_chart(bars),
     ]
-
-
-def _measured(
-    measured: Mapping[tuple[str, str], Run], now: Placement, there: Placement, mode: str
-) -> html.Td | None:
-    """The measurement of a layout, beside that of the plan where both were measured; None where it was not."""
-    run = measured.get((there.fingerprint, mode))
-    if run is None:
-        return None
-    figure, form = ("median", human_seconds) if mode == "latency" else ("throughput", _rate)
-    value, mine = run.figures[figure], measured.get((now.fingerprint, mode), run).figures[figure]
-    cell = _cell(value, mine, form, more_is_better=mode == "throughput")
-    shown = cell.children if isinstance(cell.children, list) else [cell.children]
-    return html.Td([*shown, " ", kind_badge(Kind.MEASUREMENT, detail=f"Measured {run.when[:16]}")])
 
 
 def _pins(layout: Layout, count: int) -> html.Td:
@@ -511,73 +499,12 @@ def _over_memory(layout: Layout) -> Any:
     )
 
 
-def _latency(basis: Basis) -> list[Any]:
-    """What the plans' times are called: none of them ran."""
-    return ["Latency ", basis_badge(basis)]
-
-
 def _tick(name: str) -> html.Button:
     return html.Button(
         className="tick",
         title=f"Show “{name}” side by side",
         role="checkbox",
         **{"data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"},
-    )
-
-
-def _per_second(row: Mapping[str, Any]) -> float:
-    """Requests that the busiest processor can finish in a second."""
-    return 1 / max(float(row["busiest"]), 1e-12)
-
-
-def _rate(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
-
-
-def _ranked(
-    value: float,
-    base: float,
-    form: Any,
-    note: str,
-    bases: Sequence[Basis],
-    more_is_better: bool = False,
-) -> html.Td:
-    """A figure, and whether it is better than the plan's where figures of these kinds can tell."""
-    if form(value) == form(base) or not bases or not too_close(value, base, *bases):
-        return _cell(value, base, form, note, more_is_better)
-    words = "too close to call"
-    if any(basis.noisy for basis in bases):
-        words += ": profile again on a quiet machine"
-    elif any(basis.kind is Kind.ESTIMATE for basis in bases):
-        words += ": profile first"
-    return html.Td([form(value) + note, html.Div(words, className="hint")])
-
-
-def _joules(
-    row: Mapping[str, Any], base: Mapping[str, Any], note: str, bases: Sequence[Basis]
-) -> html.Td:
-    """Joules of a layout, beside those of the plan where both are known."""
-    if row["joules"] is None:
-        return html.Td(
-            html.Span("not known", className="hint"),
-            title="A device that it uses has no power in the device table",
-        )
-    if base["joules"] is None:
-        return html.Td(human_joules(row["joules"]) + note)
-    return _ranked(row["joules"], base["joules"], human_joules, note, bases)
-
-
-def _cell(
-    value: float, base: float, form: Any, note: str = "", more_is_better: bool = False
-) -> html.Td:
-    change = value - base
-    shown = form(value) + note
-    if abs(change) < 1e-9 * max(abs(base), 1e-9) or form(abs(change)) == form(0):
-        return html.Td(shown)
-    text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
-    good = (change > 0) == more_is_better
-    return html.Td(
-        [shown, " ", html.Span(text, className="delta better" if good else "delta worse")]
     )
 
 

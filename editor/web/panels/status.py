@@ -7,9 +7,8 @@ from typing import Any
 
 from dash import html
 
-from editor.execution.measure.figures import human_rate
 from editor.kinds import too_close
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, human_rate, human_seconds, one_digit, pluralize
 from editor.web.panels.verdict import headline
 from editor.web.view import figures_of, memory_of
 from editor.workspace.document import Document
@@ -81,7 +80,8 @@ def _headline(
 def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
     new, old = now[key], before[key] or now[key]
-    change = new - old if form(new) != form(old) else 0
+    known = one_digit if now["rough"] or before["rough"] else float
+    change = known(new - old) if form(known(new)) != form(known(old)) else 0
     return _delta(change, form, key == "rate", ranked=not too_close(new, old, now["basis"]))
 
 

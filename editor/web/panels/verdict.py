@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 
 from dash import html
 
-from editor.execution.measure.figures import human_rate
 from editor.kinds import Kind
-from editor.placement.chosen_costs import assumed_speeds, left_out
-from editor.text import human_seconds, rough_seconds
+from editor.placement.chosen_costs import left_out
+from editor.text import human_rate, human_seconds, rough_rate, rough_seconds
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-
-_NAMED = {Kind.ESTIMATE: "estimated", Kind.PREDICTION: "predicted"}
 
 
 class Headline(NamedTuple):
@@ -36,22 +33,21 @@ def headline(document: Document) -> Headline:
     """A measurement of exactly this plan, else what it is predicted to take."""
     now, run = figures_of(document), measured_run(document)
     basis, seconds, rate = now["basis"], now["predicted"], now["rate"]
+    in_words = rough_seconds if now["rough"] else human_seconds
+    rate_in_words = rough_rate if now["rough"] else human_rate
     if run is not None:
         mode = run.figures["mode"]
-        many = mode == "throughput"
-        predicted = "" if mode != "latency" else human_seconds(seconds) if seconds else ""
-        if many and rate:
-            predicted = human_rate(rate)
+        predicted = in_words(seconds) if mode == "latency" and seconds else ""
+        if mode == "throughput" and rate:
+            predicted = rate_in_words(rate)
         return Headline(
             _figure(run.figures),
             kind_badge(Kind.MEASUREMENT),
             run,
-            f"{_NAMED[basis.kind]} {predicted}" if predicted and basis else "",
+            f"{basis.kind.participle} {predicted}" if predicted and basis else "",
         )
-    placement, costs = document.placement, plan_costs(document)[0]
-    in_words = rough_seconds if assumed_speeds(placement, costs) else human_seconds
-    figure = human_rate(rate) if rate else in_words(seconds) if seconds is not None else ""
-    without = left_out(placement, costs) if basis else []
+    figure = rate_in_words(rate) if rate else in_words(seconds) if seconds is not None else ""
+    without = left_out(document.placement, plan_costs(document)[0]) if basis else []
     return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
 
 

@@ -1,0 +1,224 @@
+"""Figures of layouts side by side, in a table and a chart: what was measured stands before what was worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dash import html
+
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
+from editor.text import human_joules, human_seconds, one_digit, rough_rate, rough_seconds
+from editor.web.panels.parts import kind_badge
+from editor.workspace.history import Run
+
+_TOO_CLOSE = "too close to call"
+
+
+class Bases(NamedTuple):
+    """What figures of a layout are, and those of the plan that it is compared with."""
+
+    plan: Basis
+    layout: Basis
+    is_plan: bool
+    """Whether the layout is the plan itself"""
+    rough: bool
+    """Whether figures of the layout rest on assumed speeds"""
+    plan_rough: bool
+
+
+class Figure(NamedTuple):
+    """A figure of a layout that was worked out, and that of the plan."""
+
+    value: float
+    base: float
+    form: Callable[[float], str]
+    bases: Bases
+    more_is_better: bool = False
+
+    @property
+    def words(self) -> str:
+        """The figure, with one digit where it rests on assumed speeds."""
+        if self.bases.rough:
+            return f"about {self.form(one_digit(self.value))}"
+        return self.form(self.value)
+
+
+class Bar(NamedTuple):
+    """The latency of a layout."""
+
+    name: str
+    worked_out: float
+    kind: Kind
+    """Of what was worked out"""
+    rough: bool
+    """Whether that rests on assumed speeds"""
+    run: Run | None
+    """A measurement of the same plan"""
+
+
+def per_second(row: Mapping[str, Any]) -> float:
+    """Requests that the busiest processor can finish in a second."""
+    return 1 / max(float(row["busiest"]), 1e-12)
+
+
+def rate(value: float, is_rough: bool = False) -> str:
+    """Requests per second, under a head that has the unit; one digit where they rest on assumed speeds."""
+    if is_rough:
+        return rough_rate(value).removesuffix(" requests/s")
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) -> html.Td:
+    """A time or a rate of a layout: the measured one, with what was worked out beside it.
+
+    Args:
+        mode: ``latency`` or ``throughput``.
+        run: the measurement of the layout; None where there is none.
+        plans: that of the plan.
+        figure: what was worked out.
+    """
+    if run is None:
+        return html.Td(_worked_out(figure))
+    form, interval = figure.form, _interval(run, mode)
+    detail = f"Measured {run.when[:16].replace('T', ' ')} UTC"
+    if interval is not None:
+        detail += f", 95 % interval {form(interval[0])} to {form(interval[1])}"
+    beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
+    difference: list[Any] = []
+    if plans is None:  # what was worked out can be compared only with what was worked out
+        beside = [f"{figure.bases.layout.kind.participle} ", *_worked_out(figure, is_named=True)]
+        difference = [_hint("this plan is not measured")]
+    elif not figure.bases.is_plan and plans != run:
+        difference = _measured_difference(mode, run, plans, figure)
+    badge = kind_badge(Kind.MEASUREMENT, detail=detail)
+    return html.Td(
+        [
+            html.B(form(_of_run(run, mode))),
+            " ",
+            badge,
+            " ",
+            *difference,
+            html.Div(beside, className="hint"),
+        ]
+    )
+
+
+def joules_cell(joules: float | None, base: float | None, bases: Bases) -> html.Td:
+    """Joules of a layout, beside those of the plan where both are known."""
+    if joules is None:
+        return html.Td(
+            html.Span("not known", className="hint"),
+            title="A device that it uses has no power in the device table",
+        )
+    figure = Figure(joules, joules if base is None else base, human_joules, bases)
+    return html.Td(_worked_out(figure))
+
+
+def count_cell(value: int, base: int, form: Callable[[int], str], note: str = "") -> html.Td:
+    """A number that is exact, and its difference to that of the plan."""
+    return html.Td([form(value) + note, " ", _change(value, base, form)])
+
+
+def latency_chart(bars: Sequence[Bar]) -> list[Any]:
+    """A bar for each layout, as long as the latency that the table has of it."""
+    shown = [
+        (bar, Kind.MEASUREMENT, float(bar.run.figures["median"]))
+        if bar.run is not None
+        else (bar, bar.kind, bar.worked_out)
+        for bar in bars
+    ]
+    longest = max((value for *_, value in shown), default=0.0)
+    kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, _ in shown)]
+    rows = []
+    for bar, kind, value in shown:
+        estimate = (rough_seconds if bar.rough else human_seconds)(bar.worked_out)
+        words: list[Any] = [estimate]
+        if bar.run is not None:
+            beside = html.Span(f" {bar.kind.participle} {estimate}", className="beside")
+            words = [html.B(human_seconds(value)), beside]
+        width = f"{max(100 * value / longest if longest else 0, 0.5):.1f}%"
+        rows.append(
+            html.Div(
+                [
+                    html.Span(bar.name, className="bar-name", title=bar.name),
+                    html.Span(
+                        className=f"bar {kind}", title=kind.participle, style={"width": width}
+                    ),
+                    html.Span(words),
+                ],
+                className="bar-row",
+                **{"data-bar": bar.name, "data-kind": str(kind)},
+            )
+        )
+    legend = [
+        html.Span([html.Span(className=f"bar {kind}"), kind.participle], className="bar-key")
+        for kind in kinds
+    ]
+    return [
+        html.H3(["Latency ", *legend], id="compare-legend"),
+        html.Div(rows, className="bars", id="compare-chart"),
+    ]
+
+
+def _of_run(run: Run, mode: str) -> float:
+    return float(run.figures["median" if mode == "latency" else "throughput"])
+
+
+def _interval(run: Run, mode: str) -> tuple[float, float] | None:
+    """The 95 % interval of a measurement; None where there were too few turns for one."""
+    ends = run.figures.get("interval" if mode == "latency" else "throughput_interval")
+    return (float(ends[0]), float(ends[1])) if ends else None
+
+
+def _measured_difference(mode: str, run: Run, plans: Run, figure: Figure) -> list[Any]:
+    """The difference of two measurements, where their intervals do not overlap."""
+    if mode == "throughput" and run.figures.get("requests") != plans.figures.get("requests"):
+        words = "{} in flight, this plan with {}".format(
+            *(r.figures.get("requests") for r in (run, plans))
+        )
+        return [_hint(words)]
+    mine, other = _interval(run, mode), _interval(plans, mode)
+    if mine is None or other is None:
+        return [_hint(f"{_TOO_CLOSE}: too few turns for an interval")]
+    value, base = _of_run(run, mode), _of_run(plans, mode)
+    if compare_medians(mine, other, value / base) == NO_DIFFERENCE:
+        return [_hint(f"{_TOO_CLOSE}: the 95 % intervals overlap")]
+    return [_change(value, base, figure.form, figure.more_is_better)]
+
+
+def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
+    """A figure, with its kind where neither its column nor what stands before it names that.
+
+    Its difference to the plan's is beside it where figures of these kinds can tell.
+    """
+    value, base, form, bases, more_is_better = figure
+    is_named = is_named or bases.layout.kind is bases.plan.kind
+    shown = figure.words + ("" if is_named else f" {bases.layout.kind}")
+    both = bases.plan, bases.layout
+    known = one_digit if bases.rough or bases.plan_rough else float
+    if form(known(value)) == form(known(base)):
+        return [shown]
+    if not too_close(value, base, *both):
+        return [shown, " ", _change(known(value - base), 0.0, form, more_is_better)]
+    words = _TOO_CLOSE
+    if any(basis.noisy for basis in both):
+        words += ": profile again on a quiet machine"
+    elif any(basis.kind is Kind.ESTIMATE for basis in both):
+        words += ": profile first"
+    return [shown, _hint(words)]
+
+
+def _change(
+    value: float, base: float, form: Callable[[Any], str], more_is_better: bool = False
+) -> html.Span | None:
+    change = value - base
+    if abs(change) < 1e-9 * max(abs(base), 1e-9) or form(abs(change)) == form(0):
+        return None
+    text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
+    good = (change > 0) == more_is_better
+    return html.Span(text, className="delta better" if good else "delta worse")
+
+
+def _hint(words: str) -> html.Div:
+    return html.Div(words, className="hint")

@@ -1,0 +1,87 @@
+"""Layouts side by side, some of them measured, as a person sees them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+from pages import Serve, ready
+from playwright.sync_api import Page, expect
+
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.workspace.history import Store
+
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+TABLE = [{"name": "A", "backendName": "OpenVINO.CPU"}, {"name": "B", "backendName": "CPU"}]
+
+
+@pytest.fixture
+def measured(serve: Serve, tmp_path: Path) -> str:
+    """Address of a document whose plan and two kept layouts have measurements; another layout has none."""
+    state = AppState(Store(str(tmp_path / "workspace0")), JobService(), None, EXAMPLES)
+    document = state.open(OpenRequest(MODEL, TABLE))
+    ops = document.placement.placed_ops
+    found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 4}
+    for name, count, median, rate in (
+        ("slower", 10, 0.014, 90),
+        ("as fast", 20, 0.0121, 70),
+        ("not run", 30, 0, 0),
+        ("", 5, 0.012, 80),
+    ):
+        document.paint(ops.tolist(), 0)
+        document.paint(ops[:count].tolist(), 1)
+        if name:
+            document.keep_layout(name)
+        for mode in ("latency", "throughput") if median else ():
+            ends = {
+                "interval": [median - 0.0002, median + 0.0002],
+                "throughput_interval": [rate - 2, rate + 2],
+            }
+            figures = {**found, **ends, "mode": mode, "median": median, "throughput": rate}
+            document.keep_run(figures, name, document.placement)
+    state.close()
+    served = serve(MODEL, "--devices", "HETERO:OpenVINO.CPU,CPU")
+    return f"{served.url}/d/{document.id}"
+
+
+def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
+    page: Page, measured: str
+) -> None:
+    page.goto(measured)
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    expect(page.locator("#compare-legend").get_by_text("measured")).to_be_visible()
+    expect(page.locator("#compare-legend").get_by_text("estimated")).to_be_visible()
+    table = page.locator("#compare-table")
+    for name, median in (("this plan", "12 ms"), ("slower", "14 ms"), ("as fast", "12.1 ms")):
+        row = table.locator("tbody tr").filter(has=page.get_by_text(name, exact=True))
+        cell = row.locator("td:has([data-kind=measurement])").first
+        expect(cell.get_by_text("measurement")).to_be_visible()
+        beside = cell.get_by_text(re.compile("^estimated "))
+        expect(beside).to_be_visible()
+        bar = page.locator(f"[data-bar='{name}']")
+        expect(bar.get_by_text(median, exact=True)).to_be_visible()
+        expect(bar.get_by_text(beside.inner_text(), exact=True)).to_be_visible()
+        assert cell.inner_text().startswith(median)
+        expect(bar.locator(".bar.measurement")).to_be_visible()
+    expect(page.locator("[data-bar='not run'] .bar.estimate")).to_be_visible()
+    lengths = {
+        name: box["width"]
+        for name in ("this plan", "slower")
+        if (box := page.locator(f"[data-bar='{name}'] .bar").bounding_box()) is not None
+    }
+    assert lengths["slower"] / lengths["this plan"] == pytest.approx(14 / 12, rel=0.05)
+
+    slower, alike = (
+        table.locator("tbody tr").filter(has=page.get_by_text(name, exact=True))
+        for name in ("slower", "as fast")
+    )
+    expect(slower.get_by_text("+2 ms")).to_be_visible()
+    expect(slower.locator(".delta.better").get_by_text("+10")).to_be_visible()
+    expect(alike.get_by_text("too close to call: the 95 % intervals overlap")).to_be_visible()
+    expect(alike.locator(".delta.worse").get_by_text("−10")).to_be_visible()
