@@ -6,7 +6,9 @@
   const READABLE = 0.9,
     LETTER = 6, // pixels that a character takes, about
     BESIDE = 8,
+    LINE = 14, // height of a text, with its ground
     REST = 120, // milliseconds after the view last moved
+    ROW = 40, // height in which nodes are kept together
     KEY = "hetero-edge-shapes";
   let timer = 0;
 
@@ -33,6 +35,43 @@
     return shaped;
   }
 
+  /**
+   * Nodes by how high they are, so that few of them are compared with a label.
+   * @param {import("cytoscape").NodeCollection} nodes
+   */
+  function rows(nodes) {
+    const found = /** @type {Map<number, { x: number, y: number, w: number, h: number }[]>} */ (new Map());
+    nodes.forEach((node) => {
+      const box = { ...node.position(), w: node.width(), h: node.height() };
+      for (let row = Math.floor((box.y - box.h / 2) / ROW); row <= (box.y + box.h / 2) / ROW; row += 1)
+        found.set(row, [...(found.get(row) ?? []), box]);
+    });
+    return found;
+  }
+
+  /* A label in the middle of a straight edge may be behind a node: then it stands where the edge begins. */
+  /**
+   * @param {Cy} cy
+   * @param {import("cytoscape").EdgeCollection} shaped
+   */
+  function clear(cy, shaped) {
+    if (shaped.empty()) return;
+    const taken = rows(cy.nodes(".op, .terminal"));
+    shaped.forEach((edge) => {
+      const a = edge.source().position(),
+        b = edge.target().position(),
+        aside = edge.data("aside"),
+        x = (a.x + b.x) / 2 + aside,
+        y = (a.y + b.y) / 2;
+      const hidden = [y - LINE / 2, y + LINE / 2].some((border) =>
+        taken
+          .get(Math.floor(border / ROW))
+          ?.some((box) => Math.abs(box.x - x) < box.w / 2 + aside - BESIDE && Math.abs(box.y - y) < (box.h + LINE) / 2),
+      );
+      edge.toggleClass("begun", hidden);
+    });
+  }
+
   /** @param {Cy} cy */
   function label(cy) {
     const view = cy.extent(),
@@ -46,6 +85,7 @@
       const now = shown ? shapedEdges(cy.edges().filter(inSight)) : cy.collection();
       cy.edges(".shaped").not(now).removeClass("shaped");
       now.addClass("shaped");
+      clear(cy, now.not(".bent"));
     });
   }
 

@@ -4,9 +4,10 @@
   "use strict";
 
   const page = editor.page,
-    WORDS = 20; // letters that a block has room for
+    WORDS = 20, // letters that a block has room for
+    FAR = { most: 20, least: 13, letter: 0.56, long: 16, room: [126, 140] }; // as `_FAR` of drawing/preview.py
 
-  /** @typedef {{ data: Record<string, string>, classes: Record<string, boolean> }} Looks */
+  /** @typedef {{ data: Record<string, string | number>, classes: Record<string, boolean> }} Looks */
 
   /* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
   /** @param {number[]} devices */
@@ -30,9 +31,28 @@
    * @param {string} numbers
    */
   function farName(name, numbers) {
-    const room = 12 - 2 * numbers.length;
+    const room = 18 - 2 * numbers.length;
     return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room).replace(/^[./ ]+/, "")}`}`;
   }
+
+  /**
+   * The line that a node has from afar, as large as there is room; with a long one the node is wider.
+   * @param {string} brief
+   * @param {boolean} group
+   * @returns {Looks}
+   */
+  function fromAfar(brief, group) {
+    const letters = [...brief].reduce((sum, letter) => sum + (/[①-⑨]/.test(letter) ? 2 : 1), 0),
+      long = letters > FAR.long,
+      size = Math.floor(FAR.room[group || long ? 1 : 0] / (FAR.letter * letters));
+    return {
+      data: { brief, briefSize: Math.max(FAR.least, Math.min(FAR.most, size)) },
+      classes: { long: long && !group },
+    };
+  }
+
+  /** @param {string} name of an input or output: names of states differ at their ends */
+  const ending = (name) => (name.length <= WORDS ? name : `…${name.slice(1 - WORDS).replace(/^[./ _]+/, "")}`);
 
   /** The looks of one plan. */
   class Dresser {
@@ -45,7 +65,7 @@
 
     /** @param {any} data @returns {Looks | null} */
     node(data) {
-      if (data.tensor !== undefined) return { data: { brief: data.name }, classes: {} };
+      if (data.tensor !== undefined) return fromAfar(ending(data.name), false);
       return data.ops === undefined ? this.op(data) : this.block(data);
     }
 
@@ -54,15 +74,16 @@
       const view = this.view,
         i = this.index.get(/** @type {number} */ (data.op));
       if (i === undefined) return null;
-      const [look, word] = editor.lookOf(view, i);
+      const [look, word] = editor.lookOf(view, i),
+        far = fromAfar(`${signs([view.device[i]])} ${data.name}`, false);
       return {
         data: {
           fill: look.fill,
           ink: look.ink,
           label: `${data.name}\n${apart(word, this.names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`,
-          brief: `${signs([view.device[i]])} ${data.name}`,
+          ...far.data,
         },
-        classes: { pinned: view.pin[i] === 1, forced: view.pin[i] === 2 },
+        classes: { ...far.classes, pinned: view.pin[i] === 1, forced: view.pin[i] === 2 },
       };
     }
 
@@ -95,13 +116,15 @@
         stops.push(`${(100 * done) / total}%`, `${(100 * (done + part.count)) / total}%`);
         done += part.count;
       });
-      const many = [...devices].sort((a, b) => b[1] - a[1]);
+      const many = [...devices].sort((a, b) => b[1] - a[1]),
+        numbers = signs(many.map((share) => share[0]).slice(0, 3)),
+        far = fromAfar(farName(/** @type {string} */ (data.far), numbers), true);
       return {
         data: {
           fill: parts[0].look.fill,
           ink: parts[0].look.ink,
           label: `${data.name}\n${editor.short(this.shares(many, total), WORDS)}`,
-          brief: farName(/** @type {string} */ (data.far), signs(many.map((share) => share[0]).slice(0, 3))),
+          ...far.data,
           colours: colours.join(" "),
           stops: stops.join(" "),
         },

@@ -210,8 +210,8 @@
       );
       fill = `url(#${name})`;
     }
-    const lines = far ? [editor.short(String(node.data("brief")), 13)] : String(node.data("label")).split("\n"),
-      size = far ? 20 : 12,
+    const lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
+      size = far ? Number(node.data("briefSize")) : 12,
       p = node.position();
     return `<g>${svgRect(node, fill, "")}${lines
       .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))

@@ -16,12 +16,14 @@ from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import size_of, split, visible_ops
 from editor.web.drawing.spans import ops_of
-from editor.web.drawing.styles import WIDEST_BYTES
+from editor.web.drawing.styles import FAR_FONT, WIDEST_BYTES
 from editor.web.messages import View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-_NAME, _WORDS, _BRIEF = 12, 20, 13
+_NAME, _WORDS = 12, 20
+_FAR = (13, FAR_FONT, 126, 140, 16, 0.56)
+"""Names from afar: least and most size, room in a node and in a wider one, letters from which it is one, width of a letter."""
 
 WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
@@ -219,14 +221,18 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 
 def _brief(x: float, y: float, ink: str, line: str) -> str:
     """What is shown instead from afar."""
+    letters = sum(2 if "①" <= letter <= "⑨" else 1 for letter in line)
+    size = max(
+        _FAR[0], min(_FAR[1], int(_FAR[3 if letters > _FAR[4] else 2] / (_FAR[5] * letters)))
+    )
     return (
-        f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
+        f'<text class="brief" x="{x}" y="{y}" fill="{ink}" font-size="{size}">{escape(line)}</text>'
     )
 
 
 def _far_name(name: str, signs: str) -> str:
     """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
-    room = 12 - 2 * len(signs)
+    room = 18 - 2 * len(signs)
     return f"{signs} {name if len(name) <= room else '…' + name[1 - room :].lstrip('./ ')}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
 
 FAR_FONT = 20
-"""Size of the names that are shown from afar: 8 pixels at zoom 0.4."""
+"""Size of short names that are shown from afar: 8 pixels at zoom 0.4."""
 WIDEST_BYTES = 8_000_000
 """From here on, edges are as wide as they get."""
 _COLOURS = {
@@ -137,10 +137,14 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "selector": "node.far[brief]",
             "style": {
                 "label": "data(brief)",
-                "font-size": FAR_FONT,
+                "font-size": "data(briefSize)",
                 "text-wrap": "ellipsis",
                 "text-max-width": NODE_WIDTH - 2,
             },
+        },
+        {
+            "selector": "node.far.long",
+            "style": {"width": NODE_WIDTH + 14, "text-max-width": NODE_WIDTH + 12},
         },
         {"selector": "node.group.far", "style": {"text-max-width": NODE_WIDTH + 12}},
         {"selector": "node.pinned", "style": {"border-width": 3, "border-color": c["pin"]}},
@@ -260,9 +264,10 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         },
         # In the middle of its way it would be behind other nodes.
         {
-            "selector": "edge.shaped.bent",
+            "selector": "edge.shaped.bent, edge.shaped.begun",
             "style": {"label": "", "source-label": "data(shape)", "source-text-offset": 14},
         },
+        {"selector": "edge.shaped.begun", "style": {"source-text-offset": 9}},
         # Only some ops of the block are selected.
         {
             "selector": "node.part:selected",
