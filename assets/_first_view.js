@@ -27,10 +27,16 @@
     return Math.max(TOP, said ? said.offsetTop + said.offsetHeight + 24 : 0);
   }
 
+  /* What the meaning of dashed lines leaves free above itself. */
+  function bottom() {
+    const lines = document.getElementById("lines");
+    return MARGIN + (lines ? lines.offsetHeight : 0);
+  }
+
   /** @type {Window["heteroFree"]} */
   window.heteroFree = (width, height) => {
     const { left, right } = sides();
-    return { left, top: top(), width: Math.max(width - left - right, 80), height: height - top() - MARGIN };
+    return { left, top: top(), width: Math.max(width - left - right, 80), height: height - top() - bottom() };
   };
 
   /** @type {Window["heteroWhole"]} */
@@ -58,8 +64,8 @@
     const ends = [left - box.x1 * larger, width - right - box.x2 * larger]; // beyond these there is nothing to see
     const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), left + wide / 2 - (focus ? focus.x : first) * larger));
     const start = top() - box.y1 * larger,
-      bottom = height - MARGIN - box.y2 * larger;
-    const y = focus ? Math.min(start, Math.max(bottom, height / 2 - focus.y * larger)) : start;
+      end = height - bottom() - box.y2 * larger;
+    const y = focus ? Math.min(start, Math.max(end, height / 2 - focus.y * larger)) : start;
     return { zoom: larger, x, y };
   };
 })();

@@ -679,11 +679,10 @@ class AppState:
 def _result_unless_ended(job: Job, task: Task) -> Any:
     """The result of a job that a page waits for; a person may end its task."""
     while True:
-        try:
+        if task.should_stop():
+            job.cancel(Cancelled())
+        with suppress(TimeoutError):
             return job.result(_STOP_SECONDS)
-        except TimeoutError:
-            if task.should_stop():
-                job.cancel(Cancelled())
 
 
 def _check_utf8(path: str) -> None:
