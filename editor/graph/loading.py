@@ -39,7 +39,7 @@ from editor.graph.graph import (
     element_name,
 )
 from editor.graph.impossible_sizes import impossible_sizes
-from editor.graph.model_file import drop_weights, read_with_hash
+from editor.graph.model_file import drop_weights, model_of_folder, read_with_hash
 from editor.graph.opening import open_closed, split_define
 from editor.graph.openvino_ir import is_ir_model, source_format
 from editor.graph.openvino_layers import DOMAIN as OPENVINO
@@ -60,10 +60,10 @@ def load_model(
     """Reads a model without its weights.
 
     Args:
-        path: an ONNX file; OpenVINO IR (``.xml``); a model of TensorFlow Lite, TensorFlow (a SavedModel or a frozen
-            graph) or PaddlePaddle, which OpenVINO reads; a program of ``torch.export`` (``.pt2``); or a
-            ``torch.nn.Module``, whose example inputs are then the second argument: a tuple, a mapping of keyword arguments,
-            or one tensor. PyTorch needs the extra ``pytorch``.
+        path: an ONNX file, or a folder with one; OpenVINO IR (``.xml``); a model of TensorFlow Lite, TensorFlow (a
+            SavedModel or a frozen graph) or PaddlePaddle, which OpenVINO reads; a program of ``torch.export``
+            (``.pt2``); or a ``torch.nn.Module``, whose example inputs are then the second argument: a tuple, a mapping
+            of keyword arguments, or one tensor. PyTorch needs the extra ``pytorch``.
         define: sizes of symbolic dimensions, ``{"batch_size": 1}``. Each can be called ``input[axis]`` too.
             ``Graph.unbound`` lists the symbols without a size, ``Graph.define`` those with one: sizes that
             follow from ``define`` are in it. An input of one number can be given its value,
@@ -79,7 +79,7 @@ def load_model(
     """
     if is_module(path):
         path, define = exported(path, define), None
-    path = as_path(path, "a model", ModelError)
+    path = model_of_folder(as_path(path, "a model", ModelError))
     define = {} if define is None else as_mapping(define, "define", ModelError)
     if keep_functions:
         define = {**define, KEEP_FUNCTIONS: 1}

@@ -281,6 +281,18 @@ def file_sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def model_of_folder(path: Path) -> Path:
+    """The model of a folder that has one ONNX file, as folders of onnxruntime-genai do; any other path as it is."""
+    if not path.is_dir() or (path / "saved_model.pb").is_file():
+        return path
+    found = sorted(path.glob("*.onnx"))
+    if len(found) > 1:
+        raise ModelError(
+            f"{path}: a folder of {len(found)} models; name one of them ({found[0].name}), or open all with `editor set`"
+        )
+    return found[0] if found else path
+
+
 def drop_weights(model: ModelProto, bodies: bool = True) -> None:
     """Removes the data of large tensors in place, also in bodies; shape inference needs the small ones."""
     for graph in _graphs(model.graph) if bodies else [model.graph]:
@@ -302,7 +314,7 @@ def _read_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise ModelError(
-                f"{path}: is a folder without a TensorFlow model (saved_model.pb); name the model file in it"
+                f"{path}: a folder without an ONNX file or a TensorFlow model (saved_model.pb); name the model file in it"
             )
         size = path.stat().st_size
         if size == 0:

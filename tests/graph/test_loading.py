@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from bombs import BOMBS
 from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, write_dag
+from decoders import fused_decoder
 from onnx import TensorProto, helper
 
 import editor
@@ -18,6 +20,7 @@ from editor.graph.graph import byte_size
 from editor.graph.layout.layered import draw
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import is_plain
+from editor.graph.states import states_of
 
 REFUSED = {
     "duplicate_io.onnx": "declared twice",
@@ -159,13 +162,25 @@ def test_the_error_names_a_cycle(tmp_path: Path) -> None:
 
 def test_missing_files_empty_files_and_folders_are_errors(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").touch()
+    (tmp_path / "folder").mkdir()
     for path, cause in (
         (tmp_path / "no.onnx", "no such file"),
         (tmp_path / "empty.onnx", "empty"),
-        (tmp_path, "folder"),
+        (tmp_path, "empty.onnx: the file is empty"),
+        (tmp_path / "folder", "a folder without an ONNX file"),
     ):
         with pytest.raises(editor.ModelError, match=cause):
             editor.load_model(path)
+
+
+def test_a_folder_with_one_model_is_that_model(tmp_path: Path) -> None:
+    made = fused_decoder(tmp_path / "folder")
+    graph = editor.load_model(made.parent)
+    assert (graph.path, len(graph)) == (made, len(editor.load_model(made)))
+    assert {state.source for state in states_of(graph)} == {"genai_config.json"}
+    shutil.copy(made, made.with_name("another.onnx"))
+    with pytest.raises(editor.ModelError, match=r"a folder of 2 models; name one .*another\.onnx"):
+        editor.load_model(made.parent)
 
 
 def test_packed_types_have_packed_sizes() -> None:
