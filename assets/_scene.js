@@ -262,15 +262,17 @@
       g.textAlign = "center";
       g.textBaseline = "middle";
       g.font = `${12 * z}px Inter, system-ui, sans-serif`;
+      const soft = getComputedStyle(document.body).getPropertyValue("--soft").trim();
       paths.forEach((path) => {
         g.globalAlpha = path.faint ? 0.22 : 1;
         g.fillStyle = path.fill;
         g.fill(path.shape);
+        g.globalAlpha = 1; // names are readable on what is faint, too
         path.names.forEach((/** @type {[number, Look]} */ [i, is]) => {
           const x = (s.x[i] - this.left) * z,
             y = (s.y[i] - this.top) * z,
             name = s.types[s.type[i]].slice(0, 18);
-          g.fillStyle = is.ink;
+          g.fillStyle = path.faint ? soft : is.ink;
           if (is.word) {
             g.fillText(name, x, y - 7.5 * z);
             g.fillText(is.word, x, y + 7.5 * z);

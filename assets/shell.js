@@ -218,8 +218,13 @@
 
   /* ---- a link to the selection ---- */
 
-  /* The op that the address names is selected when the page opens. After a reload it stays where it was. */
+  /* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
   function openLink() {
+    if (window.location.hash === "#benchmark")
+      editor
+        .all("#dock [role=tab]")
+        .find((tab) => tab.textContent === "Benchmark")
+        ?.click();
     const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
     if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
   }

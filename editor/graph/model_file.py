@@ -7,6 +7,7 @@ tensors from the parsed model and keeps their dims and types.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -283,7 +284,7 @@ def file_sha256(path: str | Path) -> str:
 
 def model_of_folder(path: Path) -> Path:
     """The model of a folder that has one ONNX file, as folders of onnxruntime-genai do; any other path as it is."""
-    if not path.is_dir() or (path / "saved_model.pb").is_file():
+    if not os.path.isdir(path) or (path / "saved_model.pb").is_file():  # noqa: PTH112  # a name may be too long
         return path
     found = sorted(path.glob("*.onnx"))
     if len(found) > 1:

@@ -82,7 +82,12 @@ def test_a_set_is_opened_changed_edited_and_exported(
     after = figure.inner_text()
     assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
 
-    page.get_by_role("link", name="mobilenetv2").click()
+    page.locator("tr[data-model=mobilenetv2]").get_by_role("link", name="Benchmark").click()
+    ready(page)
+    expect(page.get_by_role("tab", name="Benchmark")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("button", name="Start")).to_be_visible()
+    page.get_by_role("link", name="← mobilenetv2 + decoder").click()
+    page.get_by_role("link", name="mobilenetv2", exact=True).click()
     ready(page)
     expect(page.locator(".model-name")).to_have_text("mobilenetv2.onnx")
     expect(page).to_have_title("mobilenetv2.onnx · Hetero Editor")

@@ -157,7 +157,17 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
                         part(f"{i} runs", className="soft"),
                     ]
                 ),
-                html.Td(part(f"{i} run")),
+                html.Td(
+                    [
+                        part(f"{i} run"),
+                        controls.Link(
+                            "Benchmark",
+                            href=f"/d/{document.id}#benchmark",
+                            className="soft",
+                            title=f"Measure the plan of {member.name} in the editor",
+                        ),
+                    ]
+                ),
                 html.Td(part(f"{i} answer")),
             ],
             **{"data-model": member.name},
