@@ -228,7 +228,9 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         again.undo()
         report = _content(again, "bundle:md", later.tasks.begin(again.id, "Writing"))
         page = base64.b64decode(report["content"]).decode()
-        assert "** (measurement). " in page and re.search(r"\bThe estimate [^.]*is (about )?\d", page)
+        assert "** (measurement). " in page and re.search(
+            r"\bThe estimate [^.]*is (about )?\d", page
+        )
         assert _words(again) == said and _status(again) == bar and ribbon_of(again) == ribbon
     finally:
         later.close()
