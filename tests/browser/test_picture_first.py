@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pages import act, figure, ready, until
+from conftest import EXAMPLES
+from pages import Serve, act, figure, ready, until
 from playwright.sync_api import Page, expect
 
 COVERED = """() => {
@@ -74,3 +75,18 @@ def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh
     page.reload()
     ready(page)
     expect(verdict.locator("b")).to_have_text(measured)
+
+
+def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, serve: Serve) -> None:
+    made = serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    page.goto(made.url)
+    ready(page)
+    names = page.evaluate("""
+        heteroCy.nodes('.op').map((node) => {
+            const pen = document.createElement('canvas').getContext('2d');
+            pen.font = `${node.data('briefSize')}px ${node.style('font-family')}`;
+            return [node.data('brief'), pen.measureText(node.data('brief')).width, node.width() - 2];
+        })
+    """)
+    assert any("ReduceMean" in name for name, *_ in names)
+    assert [name for name, wide, room in names if wide > room] == []

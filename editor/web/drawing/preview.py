@@ -22,7 +22,7 @@ from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _NAME, _WORDS = 12, 20
-_FAR = (13, FAR_FONT, 126, 140, 16, 0.56)
+_FAR = (13, FAR_FONT, 126, 140, 16, 0.6)
 """Names from afar: least and most size, room in a node and in a wider one, letters from which it is one, width of a letter."""
 
 WAIT = '<div id="preview" data-wait hidden></div>'
