@@ -12,7 +12,14 @@ import numpy as np
 from editor.arguments import MOST_TOKENS
 from editor.devices.device import Device
 from editor.errors import ExecutionError, SubgraphError
-from editor.execution.compiled_plan import Step, convert, data_flow, memory_space, owned
+from editor.execution.compiled_plan import (
+    Arrival,
+    Step,
+    convert,
+    data_flow,
+    memory_space,
+    owned,
+)
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
 from editor.execution.open_sizes import open_submodels
@@ -20,7 +27,12 @@ from editor.graph.graph import Graph
 from editor.graph.states import TOKEN_INPUTS, State, states_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
-from editor.runtimes.protocols import Executable, StatefulExecutable
+from editor.runtimes.protocols import (
+    AsynchronousExecutable,
+    Executable,
+    StatefulExecutable,
+    UnsharedExecutable,
+)
 from editor.runtimes.registry import runtime_of, stand_in
 
 _MASKS = ("attention_mask",)
@@ -68,8 +80,10 @@ class Generator:
         prompt: Sequence[Step] | None = None,
     ) -> None:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
-        self._token = _Phase(graph, steps, self.states)
-        self._prompt = self._token if prompt is None else _Phase(graph, prompt, self.states)
+        self._token = _Phase(graph, steps, self.states, inputs.logits)
+        self._prompt = self._token
+        if prompt is not None:
+            self._prompt = _Phase(graph, prompt, self.states, inputs.logits)
         self._moved = {
             (before, after): _moving(self.states, before, after)
             for before in (self._prompt, self._token)
@@ -197,10 +211,15 @@ class Generator:
                 results = phase.run(fed, turn)
                 following = self._token if piece == len(steps) else phase
                 values = phase.states(results)
-                for name, device in self._moved[phase, following]:
-                    values[name] = convert(values[name], device)
+                if moved := self._moved[phase, following]:
+                    moving = dict(values)
+                    for name, device in moved:
+                        values[name] = convert(values[name], device)
+                    following.wait()
+                    del moving
                 past, turn = past + len(ids), 1 - turn
             last = owned(results[self._inputs.logits])
+            phase.settle()
             last = last.reshape(-1, last.shape[-1])[-1]
             number = len(tokens)
             tokens.append(int(follow[number]) if number < len(follow) else int(np.argmax(last)))
@@ -227,22 +246,43 @@ class Generator:
 class _Phase:
     """The steps of the prompt, or of each token after it."""
 
-    def __init__(self, graph: Graph, steps: Sequence[Step], states: Sequence[State]) -> None:
+    def __init__(
+        self, graph: Graph, steps: Sequence[Step], states: Sequence[State], logits: str
+    ) -> None:
         self.steps = list(steps)
         self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
         # What a run returns may be the memory that the next run of the same executable writes to.
-        second = steps if self._keeping else [_cloned(step) for step in steps]
+        second = [s if self._keeping or _is_unshared(s.executable) else _cloned(s) for s in steps]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
         self._turns = [list(zip(each, arrivals, dead, strict=True)) for each in (steps, second)]
         self.homes = _homes(steps)
         read = {name for step in steps for name in step.submodel.inputs}
         self.passed = [s for s in states if s.input in read]
+        index = {step.id: i for i, step in enumerate(steps)}
+        places = [[replace(a, source=index[a.source]) for a in each] for each in arrivals]
+        makes = next((i for i, s in enumerate(steps) if logits in s.submodel.outputs), 0)
+        later = computed_later([step.device.name for step in steps], places, makes)
+        self._behind = [steps[i] for i in later]
+        self._copied: list[Value] = []
+        """Values whose copies to other devices may not be done; their memory must stay as it is"""
 
     def begin(self) -> None:
         """The next step is the first of a sequence."""
         for executable in self._keeping:
             executable.reset()
+        if self._copied:  # by a sequence that failed
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits for everything that the devices were given."""
+        _wait(self.steps)
+        self._copied.clear()
+
+    def settle(self) -> None:
+        """Ends a step whose logits were read."""
+        _wait(self._behind)
+        self._copied.clear()
 
     def run(self, values: dict[str, Value], turn: int) -> dict[str, Value]:
         """Adds what the steps compute to the values of the inputs, and leaves out what nothing reads afterwards.
@@ -259,6 +299,7 @@ class _Phase:
             for arrival in arrivals:
                 if arrival.converts:
                     i = arrival.position
+                    self._copied.append(arguments[i])
                     arguments[i] = convert(arguments[i], step.runs_on)
             try:
                 results = step.executable.run(arguments)
@@ -272,6 +313,34 @@ class _Phase:
     def states(self, results: Mapping[str, Value]) -> dict[str, Value]:
         """What the next step reads, of what this one made; states that stay inside are left out."""
         return {state.input: results[state.output] for state in self.passed}
+
+
+def _wait(steps: Sequence[Step]) -> None:
+    for step in steps:
+        if isinstance(step.executable, AsynchronousExecutable):
+            step.executable.wait()
+
+
+def computed_later(
+    devices: Sequence[str], arrivals: Sequence[Sequence[Arrival]], logits: int
+) -> list[int]:
+    """Steps that read values of other devices, and that may not have begun once the logits are there.
+
+    A device computes its steps in order, and a step waits for what it reads.
+
+    Args:
+        devices: [step] that computes it.
+        arrivals: [step] inputs from other devices; their sources are steps.
+        logits: the step that makes them.
+    """
+    done = {devices[logits]: logits}
+    """Device -> its last step that is surely computed"""
+    for i in range(len(devices) - 1, -1, -1):
+        if i <= done.get(devices[i], -1):
+            for arrival in arrivals[i]:
+                source = devices[arrival.source]
+                done[source] = max(done.get(source, -1), arrival.source)
+    return [i for i, d in enumerate(devices) if arrivals[i] and i > done.get(d, -1)]
 
 
 def _moving(states: Sequence[State], before: _Phase, after: _Phase) -> list[tuple[str, Device]]:
@@ -446,6 +515,10 @@ def _cloned(step: Step) -> Step:
 
 def _keeps_state(executable: Executable) -> TypeGuard[StatefulExecutable]:
     return isinstance(executable, StatefulExecutable) and executable.keeps_state()
+
+
+def _is_unshared(executable: Executable) -> bool:
+    return isinstance(executable, UnsharedExecutable) and executable.returns_new_memory()
 
 
 def _homes(steps: Sequence[Step]) -> dict[str, Device]:

@@ -82,6 +82,15 @@ class AsynchronousExecutable(Protocol):
 
 
 @runtime_checkable
+class UnsharedExecutable(Protocol):
+    """An executable whose outputs may outlive the next run. Optional."""
+
+    def returns_new_memory(self) -> bool:
+        """Whether no run writes to what another one returned."""
+        ...
+
+
+@runtime_checkable
 class StatefulExecutable(Protocol):
     """An executable that may keep a state inside, as ``CompileOptions.keeps_state`` asks. Optional."""
 

@@ -14,10 +14,13 @@ import onnx
 import pytest
 from conftest import run
 from decoders import BUILDER_KINDS, HEADS, VOCABULARY, fused_decoder, plain_decoder
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import editor
-from editor.execution.generation import Generator
+from editor.execution.compiled_plan import Arrival
+from editor.execution.generation import Generator, computed_later
 from editor.execution.measure.tokens import measure_tokens
 from editor.graph.states import parse_lengths, states_of
 
@@ -357,3 +360,23 @@ def test_exported_parts_with_open_sizes_run_at_any_size(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         (expected,) = whole.run(["logits"], feeds)
         assert np.allclose(np.load(tmp_path / "out.npz")["logits"], expected, atol=1e-4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sets(st.integers(0, 7))), min_size=1, max_size=8))
+def test_the_logits_come_after_all_that_they_depend_on(plan: list[tuple[int, set[int]]]) -> None:
+    """Against the closure of "a device computes in order" and "a step waits for what it reads"."""
+    devices = [device for device, _ in plan]
+    arrivals = [
+        [Arrival(0, j, True, True) for j in reads if j < i and devices[j] != devices[i]]
+        for i, (_, reads) in enumerate(plan)
+    ]
+    logits = len(plan) // 2
+    done, waiting = set[int](), [logits]
+    while waiting:
+        i = waiting.pop()
+        if i not in done:
+            done.add(i)
+            waiting += [j for j in range(i) if devices[j] == devices[i]]
+            waiting += [arrival.source for arrival in arrivals[i]]
+    later = [i for i in range(len(plan)) if arrivals[i] and i not in done]
+    assert computed_later([str(d) for d in devices], arrivals, logits) == later

@@ -29,9 +29,9 @@ graph = helper.make_graph(nodes, "net", [info("x", T.FLOAT, [1024, 1024])], [inf
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 device = load_devices([{"name": "GPU", "backendName": "onnxruntime", "provider": "CUDAExecutionProvider"}])[0]
 x = np.ones((1024, 1024), np.float32)
-for _ in range(10):
+for i in range(20):
     submodel = SubModel(model, ("x",), ("y",), Path("."), "net")
-    session = compile_session(submodel, device, CompileOptions())
+    session = compile_session(submodel, device, CompileOptions(open_sizes=i % 2 > 0))
     for _ in range(4):
         session.run([x])
     del session

@@ -5,7 +5,7 @@ two GPUs. So the driver is called.
 
 A stream computes in the order in which work is queued. Where one run is in flight at a time, all sessions of a GPU queue
 their work on one stream, ``cuda_stream``, and go on without waiting for it; a copy to the GPU is queued there too. A
-reader of a value elsewhere waits first: ``synchronize``.
+reader of a value elsewhere waits first: ``synchronize`` for all of the stream, ``Mark.wait`` for what came before the mark.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
@@ -27,6 +28,8 @@ _PEER_ACCESS_ALREADY_ENABLED = 704
 _streams: dict[int, int] = {}
 """GPU number -> its stream, once it was made"""
 _lock = threading.Lock()
+launching: defaultdict[int, threading.RLock] = defaultdict(threading.RLock)
+"""GPU number -> held while a run is queued: where two queue their kernels by turns, each takes the time of both."""
 
 
 @cache
@@ -119,10 +122,55 @@ def synchronize(number: int) -> None:
         )
 
 
+class Mark:
+    """A moment of the stream of a GPU.
+
+    Raises:
+        ExecutionError: the driver makes no event.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number, self.event = number, ctypes.c_void_p()
+        with cuda_context(number) as driver:
+            self._driver = driver
+            if driver is None or driver.cuEventCreate(ctypes.byref(self.event), _DISABLE_TIMING):
+                raise ExecutionError(f"GPU {number}: CUDA makes no event")
+
+    def set(self) -> None:
+        """Moves it behind everything that is queued now."""
+        with cuda_context(self.number) as driver:
+            if driver is not None:
+                driver.cuEventRecord(self.event, ctypes.c_void_p(_streams[self.number]))
+
+    def wait(self) -> None:
+        """Waits until everything before it is computed.
+
+        Raises:
+            ExecutionError: a kernel or a copy failed.
+        """
+        with cuda_context(self.number) as driver:
+            code = driver.cuEventSynchronize(self.event) if driver is not None else 0
+        if code:
+            raise ExecutionError(
+                f"GPU {self.number}: CUDA error {code} while its queue of work was computed"
+            )
+
+    def __del__(self) -> None:
+        """Gives the event back."""
+        if self.event and self._driver is not None:
+            self._driver.cuEventDestroy_v2(self.event)
+
+
 def queue_copy(
-    source: int, source_address: int, target: int, target_address: int, size: int
+    source: int,
+    source_address: int,
+    target: int,
+    target_address: int,
+    size: int,
+    after: Mark | None = None,
 ) -> bool:
-    """Queues a copy from one GPU to another, after what is queued on the first one and before what comes on the second.
+    """Queues a copy from one GPU to another, after what is queued on the first one, or what is before a mark of it, and before
+    what comes on the second.
 
     The memories must stay as they are until it is done.
 
@@ -130,6 +178,7 @@ def queue_copy(
         source, target: numbers of GPUs.
         source_address, target_address: in their memories.
         size: bytes.
+        after: of the first GPU; None: everything that is queued there.
 
     Returns:
         Whether it was queued; False where the driver cannot.
@@ -138,12 +187,14 @@ def queue_copy(
         return True
     contexts = _kept_context(source), _kept_context(target)
     streams = cuda_stream(source), cuda_stream(target)
-    ready = _event(source)
+    ready = _event(source) if after is None else after.event
     if None in contexts or None in streams or ready is None:
         return False
     _allow_access(source, target)
     with _lock, cuda_context(source) as driver:
-        if driver is None or driver.cuEventRecord(ready, ctypes.c_void_p(streams[0])):
+        if driver is None:
+            return False
+        if after is None and driver.cuEventRecord(ready, ctypes.c_void_p(streams[0])):
             return False
         with cuda_context(target):
             to, into = (ctypes.c_void_p(target_address), contexts[1]), ctypes.c_void_p(streams[1])

@@ -25,7 +25,13 @@ from editor.files import file_state
 from editor.graph.external_data import locations_of
 from editor.runtimes.base import CompileOptions, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.onnxruntime.cuda_streams import cuda_stream, make_current, synchronize
+from editor.runtimes.onnxruntime.cuda_streams import (
+    Mark,
+    cuda_stream,
+    launching,
+    make_current,
+    synchronize,
+)
 from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
 from editor.runtimes.onnxruntime.plugins import ep_device, memory_space, plugin_device
 from editor.runtimes.onnxruntime.properties import NOT_PASSED
@@ -46,6 +52,7 @@ from editor.runtimes.onnxruntime.values import (
     device_of,
     exclusive,
     is_ort_value,
+    set_mark,
     to_ort,
 )
 from editor.runtimes.protocols import Executable
@@ -314,6 +321,8 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     _share_arena()
     if options.open_sizes and device.provider == CUDA:
         device = replace(device, properties={"sdpa_kernel": _NOT_CUDNN, **device.properties})
+    # Outputs that get new memory in each run may be computed on one stream, whatever is in flight.
+    requests = 1 if options.open_sizes else options.requests
     entries = {
         "session.use_env_allocators": "1",
         **spinning(options.requests, options.alone),
@@ -338,13 +347,13 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     context = context_path(kept, submodel, model, device) if kept is not None else None
     if context is not None and context.is_file():
         try:
-            session = create_session(str(context), settings(), device, requests=options.requests)
+            session = create_session(str(context), settings(), device, requests=requests)
             return Session(session, submodel.signature, device)
         except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled again
             context.unlink(missing_ok=True)
     draft, writes = writing(context) if context is not None else (None, {})
     try:
-        session = create_session(model, settings(writes), device, kept, options.requests)
+        session = create_session(model, settings(writes), device, kept, requests)
     except ExecutionError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
@@ -360,7 +369,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         draft.replace(context)
     if kept is not None:
         trim(kept)
-    queues = shared_stream(device, options.requests) is not None
+    queues = shared_stream(device, requests) is not None
     made = Session(session, submodel.signature, device, queues)
     made.may_keep = not options.open_sizes
     made.in_one_call = options.open_sizes
@@ -402,6 +411,10 @@ class Session:
         self._held: dict[str, Value] = {}
         self._queued = 0
         """Runs since the last one that waited"""
+        self._mark: Mark | None = None
+        """By when the outputs of the last run are computed, where it only queued them"""
+        self._last: Sequence[Value] = ()
+        """Inputs of the last run, where it only queued work: the run that waits in the end reads them"""
 
     def __del__(self) -> None:
         """Ends with a run that waits, where the last one did not.
@@ -414,6 +427,10 @@ class Session:
         ):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
+                self._queued = _MOST_QUEUED  # the next one waits
+                if self.in_one_call:
+                    self._start_at_once(self._last)
+                    return
                 self._bind_new_outputs()  # the memory that a run wrote to may be in other use, or gone
                 self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
                 synchronize(self._space.index)
@@ -452,12 +469,17 @@ class Session:
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
-        # Memory that one run has left, and that is not computed yet, could be taken by the other.
-        self._queues = False
-        made = Session(self.session, self.signature, self.device)
+        # Memory that one run has left, and that is not computed yet, could be taken by the other where it keeps its outputs.
+        self._queues &= self.in_one_call
+        on_shared = self._on_shared_stream and self.in_one_call
+        made = Session(self.session, self.signature, self.device, on_shared)
         made.may_keep = self.may_keep or bool(self._kept)
         made.in_one_call = self.in_one_call
         return made
+
+    def returns_new_memory(self) -> bool:
+        """Whether no run writes to what another one returned."""
+        return self.in_one_call
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
@@ -523,12 +545,20 @@ class Session:
 
     def _run_at_once(self, inputs: Sequence[Value]) -> list[Value]:
         """A run whose outputs get new memory."""
+        if not self._on_shared_stream:
+            return self._start_at_once(inputs)
+        with launching[self._space.index]:
+            return self._start_at_once(inputs)
+
+    def _start_at_once(self, inputs: Sequence[Value]) -> list[Value]:
         held = [as_ort(value) for value in inputs]
         given, made = OrtValueVector(), OrtValueVector()
         for value in held:
             given.push_back(value._ortvalue)
+        options = self._options()
+        self._last = held if self._queued else ()
         self.session.run_with_ortvaluevector(
-            _RUN_OPTIONS,
+            options,
             self.signature.inputs,
             given,
             self.signature.outputs,
@@ -536,7 +566,13 @@ class Session:
             self._output_devices,
         )
         # By index, because iterating takes nine times as long. Each value holds the session, whose memory it lies in.
-        return [ort.OrtValue(made[i], self.session) for i in range(len(made))]
+        results = [ort.OrtValue(made[i], self.session) for i in range(len(made))]
+        if self._queued:
+            self._mark = self._mark or Mark(self._space.index)
+            self._mark.set()
+            for value in results:
+                set_mark(value, self._mark)
+        return results
 
     @cached_property
     def _output_devices(self) -> list[Any]:

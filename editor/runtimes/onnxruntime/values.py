@@ -17,7 +17,7 @@ from onnx import helper
 from editor.errors import ExecutionError
 from editor.graph.value_types import type_proto
 from editor.runtimes.base import MemorySpace, Value
-from editor.runtimes.onnxruntime.cuda_streams import queue_copy, synchronize
+from editor.runtimes.onnxruntime.cuda_streams import Mark, queue_copy, synchronize
 from editor.runtimes.values import (
     CODES,
     EXTENSIONS,
@@ -183,6 +183,7 @@ def moved(value: Any, space: MemorySpace) -> Value:
             space.index,
             made.data_ptr(),
             value.tensor_size_in_bytes(),
+            mark_of(value),
         ):
             return made
         try:
@@ -204,8 +205,21 @@ def on_host(value: Any) -> np.ndarray[Any, Any]:
 
 def wait_for(value: Any) -> None:
     """Waits until a value in the memory of a GPU of CUDA is computed; reading one of other devices waits by itself."""
-    if value.device_name().lower() == _CUDA:
+    if (mark := mark_of(value)) is not None:
+        mark.wait()
+    elif value.device_name().lower() == _CUDA:
         synchronize(_index_of(value, 0))
+
+
+def set_mark(value: Any, mark: Mark) -> None:
+    """Says by when an ``OrtValue`` is computed."""
+    value.computed_by = mark
+
+
+def mark_of(value: Any) -> Mark | None:
+    """By when an ``OrtValue`` is computed, where that is known."""
+    mark: Mark | None = getattr(value, "computed_by", None)
+    return mark
 
 
 def from_numpy(array: np.ndarray[Any, Any], space: MemorySpace) -> Any:
