@@ -402,7 +402,6 @@ def _canvas(document: Document) -> list[Any]:
             boxSelectionEnabled=True,
             autoungrabify=True,
         ),
-        html.Div(id="mode-hint", role="status"),
         html.Div(
             [
                 controls.Select(
@@ -434,6 +433,7 @@ def _canvas(document: Document) -> list[Any]:
             ],
             className="colour-by",
         ),
+        html.Div(id="mode-hint", role="status"),
         static_html(
             html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
             html.Div(id="lines", hidden=True, role="group", **{"aria-label": "Dashed lines"}),
