@@ -6,7 +6,8 @@
   const READABLE = 0.9,
     LETTER = 6, // pixels that a character takes, about
     BESIDE = 8,
-    LINE = 14, // height of a text, with its ground
+    LINE = 10, // height of a text
+    STEPS = [14, 28, 42, 56, 84, 112], // pixels along a bent edge at which there may be room for a text
     REST = 120, // milliseconds after the view last moved
     ROW = 40, // height in which nodes are kept together
     KEY = "hetero-edge-shapes";
@@ -25,16 +26,6 @@
       .toArray()
       .some((other) => other.data("shape") === edge.data("shape"));
 
-  /* Each with how far its text is moved to the right, so that it begins beside the line. */
-  /** @type {Hetero["shapedEdges"]} */
-  function shapedEdges(edges) {
-    const shaped = edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
-    shaped.forEach((edge) => {
-      if (edge.data("aside") === undefined) edge.data("aside", (edge.data("shape").length * LETTER) / 2 + BESIDE);
-    });
-    return shaped;
-  }
-
   /**
    * Nodes by how high they are, so that few of them are compared with a label.
    * @param {import("cytoscape").NodeCollection} nodes
@@ -49,28 +40,57 @@
     return found;
   }
 
-  /* A label in the middle of a straight edge may be behind a node: then it stands where the edge begins. */
-  /**
-   * @param {Cy} cy
-   * @param {import("cytoscape").EdgeCollection} shaped
-   */
-  function clear(cy, shaped) {
-    if (shaped.empty()) return;
-    const taken = rows(cy.nodes(".op, .terminal"));
-    shaped.forEach((edge) => {
-      const a = edge.source().position(),
-        b = edge.target().position(),
-        aside = edge.data("aside"),
-        x = (a.x + b.x) / 2 + aside,
-        y = (a.y + b.y) / 2;
-      const hidden = [y - LINE / 2, y + LINE / 2].some((border) =>
-        taken
-          .get(Math.floor(border / ROW))
-          ?.some((box) => Math.abs(box.x - x) < box.w / 2 + aside - BESIDE && Math.abs(box.y - y) < (box.h + LINE) / 2),
-      );
-      edge.toggleClass("begun", hidden);
+  /** @type {Hetero["wayOf"]} */
+  function wayOf(edge) {
+    const through = edge.hasClass("bent") ? edge.segmentPoints() : edge.isLoop() ? edge.controlPoints() : [];
+    return [edge.sourceEndpoint(), ...through, edge.targetEndpoint()];
+  }
+
+  /** @type {Hetero["pointAlong"]} */
+  function pointAlong(way, far) {
+    let rest = far;
+    for (let i = 1; i < way.length; i += 1) {
+      const { x, y } = way[i - 1],
+        long = Math.hypot(way[i].x - x, way[i].y - y);
+      if (rest <= long) return { x: x + ((way[i].x - x) * rest) / long, y: y + ((way[i].y - y) * rest) / long };
+      rest -= long;
+    }
+    return null;
+  }
+
+  /* Each with how far along the edge its text is, and how far to the right, so that it begins beside the line. A text that
+     would be behind a node at every place has none. */
+  /** @type {Hetero["shapedEdges"]} */
+  function shapedEdges(edges) {
+    const shaped = edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
+    if (shaped.empty()) return shaped;
+    const taken = rows(shaped.cy().nodes(".op, .terminal"));
+    return shaped.filter((element) => {
+      const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
+        way = wayOf(edge),
+        half = (edge.data("shape").length * LETTER) / 2,
+        middle = Math.hypot(way[0].x - way[way.length - 1].x, way[0].y - way[way.length - 1].y) / 2;
+      const along = (edge.hasClass("bent") ? STEPS : [middle, 9]).find((far) => {
+        const at = pointAlong(way, far);
+        return at && isClear(taken, at.x + half + BESIDE, at.y, half);
+      });
+      if (along !== undefined) edge.data({ along, aside: half + BESIDE });
+      return along !== undefined;
     });
   }
+
+  /**
+   * @param {ReturnType<typeof rows>} taken
+   * @param {number} x
+   * @param {number} y
+   * @param {number} half
+   */
+  const isClear = (taken, x, y, half) =>
+    ![y - LINE / 2, y + LINE / 2].some((border) =>
+      taken
+        .get(Math.floor(border / ROW))
+        ?.some((box) => Math.abs(box.x - x) < box.w / 2 + half && Math.abs(box.y - y) < (box.h + LINE) / 2),
+    );
 
   /** @param {Cy} cy */
   function label(cy) {
@@ -85,7 +105,6 @@
       const now = shown ? shapedEdges(cy.edges().filter(inSight)) : cy.collection();
       cy.edges(".shaped").not(now).removeClass("shaped");
       now.addClass("shaped");
-      clear(cy, now.not(".bent"));
     });
   }
 
@@ -105,5 +124,5 @@
     editor.say(off ? "Edges have no shapes now." : `Edges have shapes from a zoom of ${100 * READABLE} %.`);
   }
 
-  editor.provide({ labelEdges, shapedEdges, toggleShapes });
+  editor.provide({ labelEdges, pointAlong, shapedEdges, toggleShapes, wayOf });
 })(window.hetero);

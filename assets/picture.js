@@ -112,8 +112,8 @@
    * @param {boolean} labelled
    */
   function svgEdge(edge, labelled) {
-    const through = edge.hasClass("bent") ? edge.segmentPoints() : edge.isLoop() ? edge.controlPoints() : [],
-      points = [edge.sourceEndpoint(), ...through, edge.targetEndpoint()];
+    const points = editor.wayOf(edge),
+      at = labelled && editor.pointAlong(points, edge.data("along"));
     const colour = edge.style("line-color"),
       width = parseFloat(edge.style("width")),
       opacity = edge.style("opacity");
@@ -138,23 +138,22 @@
         .join(" ")}"/>`;
       points[points.length - 1] = { x: x, y: y };
     }
-    const way = points.map((p) => `${fixed(p.x)},${fixed(p.y)}`).join(" "),
-      at = edge.hasClass("bent") ? between(points[0], points[1]) : edge.midpoint(),
-      shape = labelled && edge.data("shape");
+    const way = points.map((p) => `${fixed(p.x)},${fixed(p.y)}`).join(" ");
     return (
       `<polyline fill="none" stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}" points="${way}"/>` +
       head +
-      (shape
-        ? svgText(shape, at.x + edge.data("aside"), at.y, 9.5, edge.style("color"), edge.style("text-background-color"))
+      (at
+        ? svgText(
+            edge.data("shape"),
+            at.x + edge.data("aside"),
+            at.y,
+            9.5,
+            edge.style("color"),
+            edge.style("text-background-color"),
+          )
         : "")
     );
   }
-
-  /**
-   * @param {{ x: number, y: number }} a
-   * @param {{ x: number, y: number }} b
-   */
-  const between = (a, b) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
 
   /** @param {CyNode} node */
   const svgBox = (node) => ({ x: node.position().x - node.width() / 2, y: node.position().y - node.height() / 2 });

@@ -152,6 +152,7 @@
     setTimeout(editor.drawRibbon, 0);
     tell(ops);
     if (selection.select && page.cy) {
+      clearTimeout(pending); // of the click that asked for this
       const inPart = selectNodes(ops);
       page.chosen = page.selected = ops;
       if (ops.length > 1 || selection.count) {
@@ -228,9 +229,7 @@
   function quietly(work) {
     page.quiet = true;
     work();
-    setTimeout(() => {
-      page.quiet = false;
-    }, 40);
+    page.quiet = false; // Cytoscape tells at once; a click that follows is meant
   }
 
   /** @type {Hetero["unmark"]} */

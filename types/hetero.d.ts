@@ -403,6 +403,8 @@ interface Hetero {
   /** Those of some edges that have a shape written on them. */
   shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
   toggleShapes(): void;
+  wayOf(edge: import("cytoscape").EdgeSingular): import("cytoscape").Position[];
+  pointAlong(way: import("cytoscape").Position[], far: number): import("cytoscape").Position | null;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;

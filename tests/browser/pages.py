@@ -15,7 +15,16 @@ from pathlib import Path
 
 import onnx
 import pytest
-from playwright.sync_api import BrowserContext, Error, Frame, Page, Route, expect, sync_playwright
+from playwright.sync_api import (
+    BrowserContext,
+    Error,
+    Frame,
+    Locator,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -332,6 +341,23 @@ def hold(page: Page, pattern: str) -> Callable[[], None]:
 def act(page: Page, script: str) -> None:
     """Runs a script for what it does. What Cytoscape returns is the whole graph: sending it has crashed a renderer."""
     page.evaluate(f"() => {{ {script} }}")
+
+
+Text = str | re.Pattern[str]
+
+
+def says(
+    element: Locator, text: Text, timeout: float | None = None, ignore_case: bool | None = None
+) -> None:
+    """Asserts that an element is visible and shows a text. What a closed part of it holds is not shown."""
+    expect(element.filter(visible=True)).to_contain_text(
+        text, use_inner_text=True, timeout=timeout, ignore_case=ignore_case
+    )
+
+
+def says_exactly(element: Locator, text: Text | list[str], timeout: float | None = None) -> None:
+    """Asserts that an element is visible and shows a text and no other, or, given several, that as many elements do."""
+    expect(element.filter(visible=True)).to_have_text(text, use_inner_text=True, timeout=timeout)
 
 
 def figure(page: Page, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conftest import EXAMPLES
-from pages import Serve, ready, until
+from pages import Serve, ready, says, until
 from playwright.sync_api import Page, expect
 
 _LOOKS = """() => {
@@ -15,15 +15,15 @@ _LOOKS = """() => {
 def test_errors_are_measured_and_colour_the_graph_until_the_plan_changes(fresh: Page) -> None:
     page = fresh
     page.select_option("#colour-by", "error")
-    expect(page.locator("#legend")).to_contain_text("Press Accuracy, in the tab Benchmark")
+    says(page.locator("#legend"), "Press Accuracy, in the tab Benchmark")
     page.click("role=tab[name='Benchmark']")
     page.click("#bench-accuracy")
     result = page.locator("#bench-result")
-    expect(result).to_contain_text("100 tensors compared with the unsplit model", timeout=90_000)
-    expect(result).to_contain_text("all are within their tolerances")
-    expect(result.locator("tbody tr").first).to_contain_text("output")
+    says(result, "100 tensors compared with the unsplit model", timeout=90_000)
+    says(result, "all are within their tolerances")
+    says(result.locator("tbody tr").first, "output")
     until(page, "hetero.page.view.error.length === 100")
-    expect(page.locator("#legend")).to_contain_text("noise, relative to the reference")
+    says(page.locator("#legend"), "noise, relative to the reference")
     looks = page.evaluate(_LOOKS)
     steps = page.evaluate("hetero.page.view.error")
     assert all(0 <= step <= 9 for step in steps)
@@ -33,7 +33,7 @@ def test_errors_are_measured_and_colour_the_graph_until_the_plan_changes(fresh: 
     until(page, "hetero.page.view.error.length === 100")
     page.evaluate("() => hetero.paint([hetero.page.view.ops[0]], 1)")
     until(page, "hetero.page.view.error.length === 0")
-    expect(page.locator("#legend")).to_contain_text("Press Accuracy, in the tab Benchmark")
+    says(page.locator("#legend"), "Press Accuracy, in the tab Benchmark")
 
 
 def test_the_accuracy_of_a_plan_is_there_after_a_restart_and_marked_once_the_plan_changed(
@@ -45,7 +45,7 @@ def test_the_accuracy_of_a_plan_is_there_after_a_restart_and_marked_once_the_pla
     ready(page)
     page.click("role=tab[name='Benchmark']")
     page.click("#bench-accuracy")
-    expect(page.locator("#bench-result")).to_contain_text("100 tensors compared", timeout=90_000)
+    says(page.locator("#bench-result"), "100 tensors compared", timeout=90_000)
     server.stop()
     server.start()
     page.goto(server.url)

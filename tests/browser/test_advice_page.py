@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 import onnx.parser
-from pages import Server, ready
+from pages import Server, ready, says
 from playwright.sync_api import Page, expect
 
 import editor
@@ -45,7 +45,7 @@ def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: 
     table_.get_by_role("button", name="Try").click()
     page.wait_for_url(lambda url: record.id not in url, timeout=30_000)
     ready(page)
-    expect(page.locator(".model-name")).to_contain_text("swish_")
+    says(page.locator(".model-name"), "swish_")
     page.click("role=tab[name=Fallbacks]")
     expect(page.locator("#fallbacks").get_by_text("No automatic fallbacks")).to_be_visible()
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages import until
+from pages import says, until
 from playwright.sync_api import Page, expect
 
 
@@ -19,7 +19,7 @@ def test_an_audit_becomes_a_layout_with_its_reasons_and_can_be_used(fresh: Page)
     page.fill("#audit-options", "")
     page.click("#audit-start")
     expect(page.locator("#audit-summary")).to_be_visible(timeout=90_000)
-    expect(page.locator("#audit-summary")).to_contain_text("100 ops of 100 not on CUDA")
+    says(page.locator("#audit-summary"), "100 ops of 100 not on CUDA")
     expect(result.get_by_text("CUDA, not on this machine")).to_be_visible()
     row = page.locator("#compare-table tbody tr").filter(has_text="audit: CUDA, CPU")
     row.get_by_text("100 ops not on CUDA").click()

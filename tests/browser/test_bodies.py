@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from pages import Server, ready
+from pages import Server, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 
 import editor
@@ -96,10 +96,10 @@ def test_a_double_click_opens_the_body_and_the_one_inside(
     page.mouse.dblclick(*at)
     dialog = page.locator("#body-view")
     expect(dialog).to_be_visible()
-    expect(dialog.get_by_role("navigation")).to_have_text("turns: body")
+    says_exactly(dialog.get_by_role("navigation"), "turns: body")
     expect(dialog.locator("svg text", has_text="Exp")).to_be_visible()
     dialog.locator("g.holder").click()
-    expect(dialog.get_by_role("navigation")).to_contain_text("turns: body › choose: ")
+    says(dialog.get_by_role("navigation"), "turns: body › choose: ")
     dialog.get_by_role("button", name="turns: body").click()
     expect(dialog.locator("svg text", has_text="Greater")).to_be_visible()
     page.keyboard.press("Escape")

@@ -6,7 +6,19 @@ import re
 from pathlib import Path
 
 from conftest import write_layers
-from pages import EXAMPLES, Serve, Server, act, hold, node_at, ready, until, wait_for_figure
+from pages import (
+    EXAMPLES,
+    Serve,
+    Server,
+    act,
+    hold,
+    node_at,
+    ready,
+    says,
+    says_exactly,
+    until,
+    wait_for_figure,
+)
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 
@@ -16,10 +28,8 @@ def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) ->
     page.mouse.click(x, y, button="right")
     menu = page.locator("#context-menu")
     expect(menu).to_be_visible()
-    expect(menu.get_by_role("menuitem")).to_contain_text(
-        ["Pin the selection to GPU", "Pin the selection to CPU"]
-    )
-    expect(menu).to_contain_text("Open the block")
+    says(menu.get_by_role("menuitem"), ["Pin the selection to GPU", "Pin the selection to CPU"])
+    says(menu, "Open the block")
     expect(menu).not_to_contain_text("Reset to automatic")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -39,7 +49,7 @@ def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it
     page = opened
     page.locator("#graph").click(position={"x": 700, "y": 24}, button="right")
     menu = page.locator("#context-menu")
-    expect(menu).to_contain_text("Fit the graph")
+    says(menu, "Fit the graph")
     expect(menu).not_to_contain_text("Unpin the selection")
     page.keyboard.press("Escape")
     expect(menu).to_be_hidden()
@@ -157,7 +167,7 @@ def test_edits_wait_for_a_server_that_wants_its_token_and_not_for_one_that_refus
     until(page, "hetero.waitingEdits() === 1")
     expect(page.locator("#notice")).to_be_empty()
     act(page, "hetero.resend()")
-    expect(page.locator("#notice")).to_contain_text("this is why")
+    says(page.locator("#notice"), "this is why")
     until(page, "hetero.waitingEdits() === 0")
     act(page, "hetero.paint([5], 1)")
     wait_for_figure(page, "pins", 1)
@@ -184,18 +194,18 @@ def test_the_command_of_exactly_the_typed_words_comes_first(serve: Serve, page: 
         page.locator(".palette-field").fill(typed)
         first = page.locator("#palette-list li span").first
         expect(first).to_be_visible()
-        expect(first).to_have_text("Pin the selection to CPU")
+        says_exactly(first, "Pin the selection to CPU")
     page.keyboard.press("Escape")
     page.locator("#find").fill("pin the selection to cpu")
     found = page.locator("#search-list li").filter(has_text="command")
-    expect(found.first).to_contain_text("Pin the selection to CPU")
+    says(found.first, "Pin the selection to CPU")
 
 
 def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:
     page = opened
     page.click("role=tab[name=Compare]")
     page.click("#layout-keep")
-    expect(page.locator("#layout-problem")).to_contain_text("Give the plan a name first")
+    says(page.locator("#layout-problem"), "Give the plan a name first")
     expect(page.locator("#layout-problem")).not_to_contain_text("benchmark")
 
 
@@ -207,7 +217,7 @@ def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
     )
     page.keyboard.press("1")
     page.mouse.click(*node_at(page, gemm))
-    expect(page.locator("#notice")).to_contain_text("Paint anyway")
+    says(page.locator("#notice"), "Paint anyway")
     page.keyboard.press("2")
     expect(page.locator("#notice")).to_be_empty()
 
@@ -236,18 +246,18 @@ def test_a_change_that_takes_long_says_so_and_can_be_cancelled(
     page.goto(serve(str(large), "--devices", "HETERO:NPU,GPU,CPU").url)
     ready(page)
     page.select_option("#policy", label="Optimal: throughput")
-    expect(page.locator("#solving")).to_contain_text("Solving the placement")
+    says(page.locator("#solving"), "Solving the placement")
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#notice")).to_contain_text("Cancelled. Nothing was changed.")
+    says(page.locator("#notice"), "Cancelled. Nothing was changed.")
     expect(page.locator("#policy")).to_have_value("priority")
     expect(page.locator("#solving")).to_be_hidden()
     assert page.evaluate("hetero.page.view.policy") == "priority"
     expect(page.locator("#undo")).to_be_disabled()
 
     page.get_by_role("tab", name="Compare").click()  # which fills its table
-    expect(page.locator("#solving")).to_contain_text(re.compile(r"^.+ \(\d+ of \d+\) …"))
+    says(page.locator("#solving"), re.compile(r"^.+ \(\d+ of \d+\) …"))
     page.locator("#solving").get_by_role("button", name="Cancel").click()
-    expect(page.locator("#layout-problem")).to_contain_text("Cancelled")
+    says(page.locator("#layout-problem"), "Cancelled")
     expect(page.locator("#solving")).to_be_hidden()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES
-from pages import Server, act, figure, ready, until, wait_for_figure
+from pages import Server, act, figure, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
@@ -49,7 +49,7 @@ def shows(page: Page, pins: int) -> None:
 
 
 def message(page: Page, text: str) -> None:
-    expect(page.locator("#notice")).to_contain_text(text)
+    says(page.locator("#notice"), text)
 
 
 def test_every_tab_sees_what_another_one_did(own_server: Server, tab: Tab) -> None:
@@ -128,10 +128,10 @@ def test_a_killed_server_is_said_and_strokes_wait_for_it(own_server: Server, tab
     act(page, "window.heteroCy.nodes('.op')[3].select()")
     expect(page.locator("#inspector h3").first).to_be_visible()
     own_server.stop(kill=True)
-    expect(page.locator("#connection")).to_contain_text("No connection to the server")
+    says(page.locator("#connection"), "No connection to the server")
     paint(page, 5)
     paint(page, 6)
-    expect(page.locator("#connection")).to_contain_text("2 changes wait")
+    says(page.locator("#connection"), "2 changes wait")
     act(page, "document.querySelector('#inspector').replaceChildren()")
     own_server.start()
     expect(page.locator("#connection")).to_be_hidden()
@@ -178,9 +178,9 @@ def test_a_locked_database_is_said_and_strokes_wait_until_it_is_free(
     other = sqlite3.connect(own_server.workspace / "workspace.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     paint(page, 3)
-    expect(page.locator("#connection")).to_contain_text("another program")
+    says(page.locator("#connection"), "another program")
     paint(page, 4)
-    expect(page.locator("#connection")).to_contain_text("2 changes wait")
+    says(page.locator("#connection"), "2 changes wait")
     other.execute("ROLLBACK")
     expect(page.locator("#connection")).to_be_hidden()
     shows(page, 2)
@@ -199,7 +199,7 @@ def test_a_database_that_cannot_be_written_is_said(own_server: Server, tab: Tab)
         "CREATE TRIGGER full BEFORE INSERT ON revisions BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
     )
     paint(page, 3)
-    expect(page.locator("#connection")).to_contain_text("the disk is full. 1 change waits")
+    says(page.locator("#connection"), "the disk is full. 1 change waits")
     other.execute("DROP TRIGGER full")
     expect(page.locator("#connection")).to_be_hidden()
     shows(page, 1)

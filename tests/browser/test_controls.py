@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages import Server, ready, until
+from pages import Server, ready, says_exactly, until
 from playwright.sync_api import BrowserContext, Page, expect
 
 
@@ -19,7 +19,7 @@ def test_tabs_are_walked_with_arrows_and_keep_what_they_showed(page: Page, serve
     ):
         page.keyboard.press(key)
         expect(page.get_by_role("tab", name=name)).to_be_focused()
-        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+        says_exactly(page.get_by_role("tab", selected=True), name)
         expect(page.get_by_role("tabpanel")).to_have_count(1)
     page.get_by_role("tab", name="Compare").click()
     page.fill("#layout-name", "half written")

@@ -7,7 +7,7 @@ import json
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
-from pages import Server, act, hold, ready, type_devices, until, wait_for_figure
+from pages import Server, act, hold, ready, says, type_devices, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 _OUT_OF_REACH = """() => {
@@ -161,7 +161,7 @@ def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
     let_go = hold(page, "**/edits")
     act(page, "hetero.paint([hetero.page.view.ops[3]], 1)")
     expect(bar).to_be_visible()
-    expect(bar).to_have_text("Solving the placement …")
+    expect(bar).to_have_text("Solving the placement …")  # for screen readers, not for eyes
     expect(page.locator("#solving").get_by_role("button", name="Cancel")).to_be_visible()
     let_go()
     wait_for_figure(page, "pins", 1)
@@ -169,7 +169,7 @@ def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
     let_go = hold(page, "**/_dash-update-component*")
     page.click("#export")
     page.get_by_role("menuitem", name="Report, Markdown").click()
-    expect(bar).to_have_text("Working …")
+    expect(bar).to_have_text("Working …")  # for screen readers, not for eyes
     expect(page.locator("#solving")).to_be_hidden()
     expect(page.locator("#export")).to_have_attribute("aria-busy", "true")
     with page.expect_download():
@@ -210,7 +210,7 @@ def test_ops_that_are_placed_anew_fade_to_their_colour(
         window.before = window.heteroCy.nodes('.op').map((n) => n.data('fill')).join();""",
     )
     page.select_option("#policy", "optimal:throughput")
-    expect(page.locator("#history")).to_contain_text("hroughput")
+    says(page.locator("#history"), "hroughput")
     until(page, "!window.heteroCy.nodes().some((node) => node.animated())")
     colours = page.evaluate(
         """window.heteroCy.nodes('.op').map((n) => [n.style('background-color'), n.data('fill')])"""

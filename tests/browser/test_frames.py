@@ -9,7 +9,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Serve, act, hold, ready, until
+from pages import Serve, act, hold, ready, says, until
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -164,7 +164,7 @@ def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
 def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     page = opened
     act(page, "heteroCy.nodes('.group')[1].select()")
-    expect(page.locator("#inspector")).to_contain_text("25 ops selected")
+    says(page.locator("#inspector"), "25 ops selected")
     page.click("#export")
     expect(page.locator(".menu-columns")).to_be_visible()
     page.keyboard.press("Escape")
@@ -183,7 +183,7 @@ def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_
     page.keyboard.press("2")
     page.mouse.dblclick(*at)
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
-    expect(page.locator("#mode-hint")).to_contain_text("E opens")
+    says(page.locator("#mode-hint"), "E opens")
     assert page.evaluate("heteroCy.nodes('.frame').length") == 0
     page.keyboard.press("e")
     until(page, "heteroCy.nodes('.frame').length === 1")
@@ -200,10 +200,10 @@ def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
     page = opened
     act(page, "heteroCy.nodes('.group')[1].select()")
     inspector = page.locator("#inspector")
-    expect(inspector).to_contain_text("layers.1")
-    expect(inspector).to_contain_text(f"25 ops selected, one of {LAYERS} blocks alike")
+    says(inspector, "layers.1")
+    says(inspector, f"25 ops selected, one of {LAYERS} blocks alike")
     expect(inspector.locator(".hover-row")).to_have_count(2)
-    expect(inspector).to_contain_text("Stand-alone time: estimate from shapes")
+    says(inspector, "Stand-alone time: estimate from shapes")
 
 
 def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -> None:
@@ -218,7 +218,7 @@ def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -
             && p.x > 0 && p.y > 0 && p.x < heteroCy.width() && p.y < heteroCy.height() && heteroCy.zoom() >= 0.4;
     }""",
     )
-    expect(page.locator("#inspector")).to_contain_text("/model/layers.31/left/Neg_5")
+    says(page.locator("#inspector"), "/model/layers.31/left/Neg_5")
 
 
 def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) -> None:

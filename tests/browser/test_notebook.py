@@ -18,7 +18,7 @@ import onnx
 import pytest
 from conftest import ROOT
 from onnx import TensorProto, helper
-from pages import free_port
+from pages import free_port, says, says_exactly
 from playwright.sync_api import BrowserContext, FloatRect, Locator, Page, expect
 
 for package in ("anywidget", "jupyterlab", "ipykernel"):
@@ -157,7 +157,7 @@ def run_cell(page: Page, number: int) -> Locator:
         cell.locator(".cm-content").click()
         page.keyboard.press("Shift+Enter")
         with contextlib.suppress(AssertionError):
-            expect(prompt).to_have_text(ran, timeout=5_000)
+            says_exactly(prompt, ran, timeout=5_000)
     return cell.locator(".jp-OutputArea")
 
 
@@ -194,16 +194,16 @@ def test_an_op_is_painted_in_a_cell_and_the_next_cell_has_the_plan(
     page = open_notebook(browser, address, theme, elsewhere)
     widget = page.locator(".hetero-plan")
     status = widget.get_by_role("status")
-    expect(status).to_contain_text("1 subgraph · 0 transfers · 0 pins")
+    says(status, "1 subgraph · 0 transfers · 0 pins")
     assert ("dark" in (widget.get_attribute("class") or "")) == (theme == "dark")
 
     widget.get_by_role("button", name="ref").click()
     page.mouse.click(*place_of(page, HOSTILE))
-    expect(status).to_contain_text("2 subgraphs · 1 transfer · 1 pin")
+    says(status, "2 subgraphs · 1 transfer · 1 pin")
     page.mouse.click(*place_of(page, "middle"))
-    expect(status).to_contain_text("ref cannot run middle (Tanh): ")
+    says(status, "ref cannot run middle (Tanh): ")
 
-    expect(run_cell(page, 1)).to_contain_text("on ref ['t1']")
+    says(run_cell(page, 1), "on ref ['t1']")
     if pictures := os.environ.get("HETERO_PICTURES"):
         page.mouse.move(*place_of(page, HOSTILE))
         page.screenshot(path=f"{pictures}/widget-{theme}.png")
@@ -214,24 +214,24 @@ def test_an_op_is_painted_in_a_cell_and_the_next_cell_has_the_plan(
     page.mouse.down()
     page.mouse.move(canvas["x"] + canvas["width"] - 4, canvas["y"] + canvas["height"] - 4, steps=4)
     page.mouse.up()
-    expect(status).to_contain_text("1 subgraph · 0 transfers · 3 pins")
+    says(status, "1 subgraph · 0 transfers · 3 pins")
     widget.get_by_role("button", name="Undo").click()
-    expect(status).to_contain_text("1 pin")
+    says(status, "1 pin")
     widget.get_by_role("button", name="Unpin").click()
     page.mouse.click(*place_of(page, HOSTILE))
-    expect(status).to_contain_text("1 subgraph · 0 transfers · 0 pins")
+    says(status, "1 subgraph · 0 transfers · 0 pins")
 
-    expect(run_cell(page, 1)).to_contain_text("on ort []")
+    says(run_cell(page, 1), "on ort []")
     cells = page.locator(".jp-Notebook .jp-CodeCell").count()
     widget.locator("canvas").focus()
     page.keyboard.press("2")  # in a notebook, a key that makes a heading of the cell
     expect(widget.get_by_role("button", name="ref")).to_have_attribute("aria-pressed", "true")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Space"):
         page.keyboard.press(key)
-    expect(status).to_contain_text("2 subgraphs · 1 transfer · 1 pin")
+    says(status, "2 subgraphs · 1 transfer · 1 pin")
     page.keyboard.press("v")  # in a notebook, it pastes cells
     expect(widget.get_by_role("button", name="Move")).to_have_attribute("aria-pressed", "true")
-    expect(run_cell(page, 1)).to_contain_text("on ort ['t3']")
+    says(run_cell(page, 1), "on ort ['t3']")
     assert page.locator(".jp-Notebook .jp-CodeCell").count() == cells
     assert widget.locator("img").count() == 0
     assert "owned" not in page.title()

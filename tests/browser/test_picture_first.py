@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conftest import EXAMPLES
-from pages import Serve, act, figure, ready, until
+from pages import Serve, act, figure, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
 
 COVERED = """() => {
@@ -56,12 +56,12 @@ def test_the_tables_open_with_a_tab_and_panels_stay_as_they_were_left(fresh: Pag
 
 def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh: Page) -> None:
     page, verdict = fresh, fresh.locator("#verdict")
-    expect(verdict).to_contain_text("estimate")
-    expect(verdict).to_contain_text("not measured")
+    says(verdict, "estimate")
+    says(verdict, "not measured")
     page.click("#bench-open")
     expect(page.locator("#bench-cards")).to_be_visible(timeout=90_000)
-    expect(verdict).to_contain_text("measurement", timeout=90_000)
-    expect(verdict).to_contain_text("not splitting")
+    says(verdict, "measurement", timeout=90_000)
+    says(verdict, "not splitting")
     measured = verdict.locator("b").inner_text()
     pins = figure(page, "pins")
     act(
@@ -69,12 +69,12 @@ def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh
         "hetero.edit({ do: 'paint', ops: [...hetero.page.index.keys()].slice(0, 3), device: 1 })",
     )
     until(page, f"Number(document.querySelector('[data-figure=pins]').dataset.value) > {pins}")
-    expect(verdict).to_contain_text("not measured")
+    says(verdict, "not measured")
     page.click("#undo")
-    expect(verdict.locator("b")).to_have_text(measured)
+    says_exactly(verdict.locator("b"), measured)
     page.reload()
     ready(page)
-    expect(verdict.locator("b")).to_have_text(measured)
+    says_exactly(verdict.locator("b"), measured)
 
 
 def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, serve: Serve) -> None:

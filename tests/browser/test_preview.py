@@ -10,7 +10,7 @@ import onnx
 import pytest
 from conftest import write_dag
 from onnx import TensorProto, helper
-from pages import EXAMPLES, Serve, Server, hold, ready, until
+from pages import EXAMPLES, Serve, Server, hold, ready, says, until
 from playwright.sync_api import BrowserContext, Page, expect
 
 _PICTURE = """() => [...document.querySelectorAll('#preview rect')].map((r) => {
@@ -159,10 +159,8 @@ def test_a_page_that_cannot_be_made_is_said(browser: BrowserContext, server: Ser
     page = browser.new_page()
     page.route(re.compile(r"/_page\?"), lambda route: route.fulfill(status=500))
     page.goto(server.url)
-    expect(page.locator("#page .empty")).to_contain_text(
-        "The server could not make this page (500)"
-    )
+    says(page.locator("#page .empty"), "The server could not make this page (500)")
     page.unroute(re.compile(r"/_page\?"))
     page.route(re.compile(r"/_page\?"), lambda route: route.abort())
     page.goto(server.url)
-    expect(page.locator("#page .empty")).to_contain_text("The server does not answer")
+    says(page.locator("#page .empty"), "The server does not answer")

@@ -10,7 +10,7 @@ from pathlib import Path
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from decoders import plain_decoder
-from pages import Serve, ready
+from pages import Serve, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 
 
@@ -56,12 +56,12 @@ def test_a_set_is_opened_changed_edited_and_exported(
     expect(times).to_be_focused()
     after = figure.inner_text()
     page.reload()
-    expect(figure).to_have_text(after)
+    says_exactly(figure, after)
     expect(times).to_have_value("500")
     times.fill("0")
     times.press("Enter")
     expect(page.get_by_text("give a number above 0")).to_be_visible()
-    expect(figure).to_have_text(after)
+    says_exactly(figure, after)
 
     page.get_by_role("button", name="Place again").click()
     expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
@@ -73,7 +73,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     expect(card.get_by_text("too much")).to_be_visible()
     memory.fill("much")
     memory.press("Enter")
-    expect(page.locator("#notice")).to_contain_text("much")
+    says(page.locator("#notice"), "much")
     memory.fill("12 MB")
     page.get_by_label("Policy").select_option("memory")
     page.get_by_role("button", name="Place again").click()
@@ -89,7 +89,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     page.get_by_role("link", name="← mobilenetv2 + decoder").click()
     page.get_by_role("link", name="mobilenetv2", exact=True).click()
     ready(page)
-    expect(page.locator(".model-name")).to_have_text("mobilenetv2.onnx")
+    says_exactly(page.locator(".model-name"), "mobilenetv2.onnx")
     expect(page).to_have_title("mobilenetv2.onnx · Hetero Editor")
     page.get_by_role("link", name="← mobilenetv2 + decoder").click()
     expect(figure).to_be_visible()
@@ -112,4 +112,4 @@ def test_a_set_is_opened_changed_edited_and_exported(
 
     page.get_by_role("link", name="Hetero Editor").click()
     page.locator(".recent", has_text="mobilenetv2 + decoder").click()
-    expect(figure).to_have_text(after)
+    says_exactly(figure, after)

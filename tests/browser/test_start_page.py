@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Serve, Server, act, ready, type_devices, wait_for_figure
+from pages import Serve, Server, act, ready, says, says_exactly, type_devices, wait_for_figure
 from playwright.sync_api import Page, expect
 
 import editor
@@ -65,7 +65,7 @@ def test_a_file_may_be_dropped_anywhere_and_the_page_says_so(
     drag(page, "dragEnter", model)
     drag(page, "dragOver", model)
     expect(page.locator("#drop")).to_be_visible()
-    expect(page.locator("#drop")).to_have_text("Drop to open")
+    says_exactly(page.locator("#drop"), "Drop to open")
     page.dispatch_event(
         "#start", "dragleave"
     )  # of the window: a browser names no element that it went to
@@ -110,7 +110,7 @@ def test_what_does_not_open_is_told_apart_before_it_is_sent(
     chooser.value.set_files(str(tmp_path / name))
     said = page.locator("#upload-progress")
     expect(said).to_be_visible()
-    expect(said).to_contain_text(words)
+    says(said, words)
     assert not sent
 
 
@@ -119,7 +119,7 @@ def test_an_example_opens_at_once(page: Page, server: Server) -> None:
     page.click("text=Whisper tiny, decoder")
     ready(page)
     expect(page.locator(".model-what")).to_be_visible()
-    expect(page.locator(".model-what")).to_contain_text("sequence=")
+    says(page.locator(".model-what"), "sequence=")
 
 
 def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Server) -> None:

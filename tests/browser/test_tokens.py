@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from decoders import plain_decoder
-from pages import Server, ready, until
+from pages import Server, ready, says, until
 from playwright.sync_api import Page, expect
 
 import editor
@@ -49,7 +49,7 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     expect(result.get_by_role("cell", name="The plan")).to_be_visible()
     expect(result.get_by_role("cell", name="Unsplit on OpenVINO.CPU", exact=True)).to_be_visible()
     expect(result.get_by_text("within tolerance")).to_be_visible()
-    expect(page.locator("#bench-text")).to_contain_text("tokens/s")
+    says(page.locator("#bench-text"), "tokens/s")
     for _ in range(2):  # the measurement of this plan is its headline, also after a reload
         headline = page.locator("#verdict .headline")
         expect(headline.get_by_text(re.compile(r"[\d.]+ [µm]?s a token"))).to_be_visible()
@@ -118,12 +118,12 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.click("#phases-prompt")
     page.wait_for_url(lambda url: record.id not in url)
     ready(page)
-    expect(page.locator("#sizes-open")).to_contain_text("sequence_length=64")
-    expect(page.locator("#sizes-open")).to_contain_text("past_sequence_length=0")
+    says(page.locator("#sizes-open"), "sequence_length=64")
+    says(page.locator("#sizes-open"), "past_sequence_length=0")
     page.click("role=tab[name=Compare]")
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
     page.click("#phases-token")
-    expect(page.locator("#sizes-open")).to_contain_text("past_sequence_length=71", timeout=30_000)
+    says(page.locator("#sizes-open"), "past_sequence_length=71", timeout=30_000)
     page.click("role=tab[name=Memory]")
     card = page.locator(".memory-device", has_text="Card")
     expect(card.get_by_text("As the context grows")).to_be_visible()
@@ -158,7 +158,7 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     )
     page.mouse.move(*page.evaluate(where))
     hover = page.locator("#hover")
-    expect(hover).to_contain_text("The next step reads it as past_key_values.1.value")
+    says(hover, "The next step reads it as past_key_values.1.value")
     expect(hover.get_by_text("present.1.value")).to_be_visible()
     page.select_option("#detail-mode", "blocks")
     until(page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.terminal').empty()")

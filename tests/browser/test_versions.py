@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 from conftest import EXAMPLES
-from pages import Server, ready, until
+from pages import Server, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
 
 import editor
@@ -42,15 +42,16 @@ def test_an_op_that_changed_is_shown_here_and_in_the_window_of_the_other_model(
     ready(page)
     page.click("role=tab[name='Compare']")
     page.click("#versions-start")
-    expect(page.locator("#versions-result")).to_contain_text("Choose the other model")
+    says(page.locator("#versions-result"), "Choose the other model")
     page.select_option("#versions-other", value=ids[1])
     page.click("#versions-start")
-    expect(page.locator("#versions-summary")).to_contain_text(
-        "100 ops are in both, 2 of them changed; 0 ops only here, 0 ops only there."
+    says(
+        page.locator("#versions-summary"),
+        "100 ops are in both, 2 of them changed; 0 ops only here, 0 ops only there.",
     )
     rows = page.locator("#versions-table tbody tr")
     expect(rows).to_have_count(2)
-    expect(rows.first).to_contain_text("type Clip -> Relu")
+    says(rows.first, "type Clip -> Relu")
     index = editor.load_model(tmp_path / "before.onnx").key_index
     numbers = [index[clips[i].output[0]] for i in (3, 5)]
     with page.context.expect_page() as opening:
@@ -98,14 +99,14 @@ def test_two_versions_stand_side_by_side_and_move_together(
     page.click("[data-versions]")
     frames = page.locator("#panes figure")
     expect(frames).to_have_count(2)
-    expect(frames.nth(0)).to_contain_text("old.onnx")
-    expect(frames.nth(1)).to_contain_text("new.onnx")
+    says(frames.nth(0), "old.onnx")
+    says(frames.nth(1), "new.onnx")
     note = page.locator(".panes-note")
     expect(note).to_be_visible()
-    expect(note).to_have_text("1 changed, 0 only on the left, 1 only on the right")
+    says_exactly(note, "1 changed, 0 only on the left, 1 only on the right")
     index = editor.load_model(tmp_path / "old.onnx").key_index
     page.click("[data-panes-step='1']")
-    expect(note).to_contain_text("difference 1 of 2: Clip: type Clip -> Relu")
+    says(note, "difference 1 of 2: Clip: type Clip -> Relu")
     until(page, f"hetero.selectedOps().join() === '{index[clip.output[0]]}'")
     for side in (0, 1):
         canvas = frames.nth(side).locator("canvas").bounding_box()
@@ -119,7 +120,7 @@ def test_two_versions_stand_side_by_side_and_move_together(
     here, there = page.evaluate(TWINS_ON_SCREEN)
     assert here == pytest.approx(there), "an op and its twin stand at one place of their panes"
     page.click("[data-panes-step='1']")
-    expect(note).to_contain_text("Relu: only in new.onnx")
+    says(note, "Relu: only in new.onnx")
     assert page.evaluate("window.heteroPanes.charts[0].chosen") == -1
     page.keyboard.press("Escape")
     expect(page.locator("#panes")).to_be_hidden()

@@ -7,11 +7,35 @@ import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from pages import act, ready, until
+from pages import EXAMPLES, Serve, act, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
 
 SHAPED = "hetero.page.cy.edges('.shaped').length"
 TEXT = "{http://www.w3.org/2000/svg}text"
+
+BEHIND = """async () => {
+    const cy = heteroCy, seen = [], behind = [], wait = (time) => new Promise((done) => setTimeout(done, time));
+    cy.zoom(1);
+    const all = cy.elements().boundingBox(), view = cy.extent();
+    for (let x = all.x1; x < all.x2; x += 2 * view.w) for (let y = all.y1; y < all.y2; y += 2 * view.h) {
+        cy.edges().removeClass("shaped");
+        cy.pan({ x: -x, y: -y });
+        for (let i = 0; i < 5 && cy.edges(".shaped").empty(); i += 1) await wait(150);
+        cy.edges(".shaped").forEach((edge) => {
+            const text = edge.boundingBox({ includeEdges: false });
+            if (!text.w) return;
+            seen.push(edge.id());
+            cy.nodes(".op, .terminal").forEach((node) => {
+                const at = node.position(), border = 4;
+                if (Math.min(text.x2 - at.x, at.x - text.x1) + node.width() / 2 > border
+                    && Math.min(text.y2 - at.y, at.y - text.y1) + node.height() / 2 > border)
+                    behind.push(`${edge.id()}: ${edge.data("shape")} behind ${node.id()}`);
+            });
+        });
+    }
+    return [seen, behind];
+}"""
+"""Edges with a shape, looking all over the graph, and shapes that are behind a node, by geometry; around a text is a border."""
 
 
 def _select(page: Page, name: str) -> None:
@@ -22,13 +46,13 @@ def _select(page: Page, name: str) -> None:
         cy.zoom(1.1);
         hetero.goTo(cy.nodes('.op').toArray().find((n) => n.data('name') === '{name}').id());""",
     )
-    expect(page.locator("#inspector .op-type")).to_have_text(name)
+    says_exactly(page.locator("#inspector .op-type"), name)
 
 
 def test_an_op_has_the_values_of_its_constants_and_its_documentation(fresh: Page) -> None:
     page, inspector = fresh, fresh.locator("#inspector")
     _select(page, "Clip")
-    expect(inspector.locator(".values")).to_have_text(["0", "6"])
+    says_exactly(inspector.locator(".values"), ["0", "6"])
     _select(page, "Gemm")
     text = inspector.get_by_text("General Matrix multiplication")
     expect(text).not_to_be_visible()
@@ -69,7 +93,7 @@ def test_edges_in_sight_have_shapes_from_as_near_as_they_can_be_read(fresh: Page
     until(page, f"{SHAPED} > 0")
     assert page.evaluate(f"{SHAPED} < hetero.page.cy.edges().length"), "those far away have none"
     label = page.evaluate(
-        "hetero.page.cy.nodes(':selected').outgoers('edge')[0].renderedStyle('label')"
+        "hetero.page.cy.nodes(':selected').outgoers('edge')[0].renderedStyle('source-label')"
     )
     assert label == "1×1000"
     act(page, "hetero.commandOf('toggle-shapes').run()")
@@ -78,6 +102,20 @@ def test_edges_in_sight_have_shapes_from_as_near_as_they_can_be_read(fresh: Page
     until(page, f"{SHAPED} > 0")
     act(page, "hetero.fit()")
     until(page, f"{SHAPED} === 0")
+
+
+def test_no_shape_is_behind_a_node(page: Page, serve: Serve) -> None:
+    """Edges that bend right below a node, and short ones between tall blocks, had theirs behind it."""
+    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--devices", "HETERO:CPU")
+    page.goto(made.url)
+    ready(page)
+    for labels in (60, 200):
+        before = page.evaluate("heteroCy.nodes().length")
+        act(page, "hetero.askDetail({ do: 'level', deeper: true })")
+        until(page, f"heteroCy.nodes().length > {before}")
+        seen, behind = page.evaluate(BEHIND)
+        assert len(set(seen)) > labels
+        assert behind == []
 
 
 def test_the_svg_of_the_graph_has_all_of_it(fresh: Page, tmp_path: Path) -> None:
@@ -105,7 +143,7 @@ def test_the_png_of_a_large_graph_is_bounded_and_says_so(opened: Page, tmp_path:
     until(page, "hetero.page.cy.nodes('.op').length === 1000")
     with page.expect_download() as download:
         act(page, "hetero.commandOf('picture-graph-png').run()")
-    expect(page.locator("#mode-hint")).to_contain_text("no side is longer than 8,000")
+    says(page.locator("#mode-hint"), "no side is longer than 8,000")
     download.value.save_as(tmp_path / "graph.png")
     width, height = struct.unpack(">II", (tmp_path / "graph.png").read_bytes()[16:24])
     assert 7990 <= max(width, height) <= 8010

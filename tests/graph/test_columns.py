@@ -80,6 +80,45 @@ def test_edges_into_another_column_leave_downwards_and_arrive_from_above(
             assert points[0][1] > drawing.y[a] and points[-1][1] < drawing.y[b]
 
 
+@given(long_graphs(), st.data())
+def test_what_comes_from_above_or_goes_below_passes_no_column(
+    edges: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Down and up every column on the way, beside each other, such edges were a comb."""
+    count = max(map(max, edges)) + 1
+    inner = st.lists(st.integers(0, count - 1), min_size=1, max_size=6, unique=True)
+    entering = [(count + i, to) for i, to in enumerate(data.draw(inner))]
+    first = count + len(entering)
+    leaving = [(begin, first + i) for i, begin in enumerate(data.draw(inner))]
+    ends = np.array([*edges, *entering, *leaving], np.int64)
+    drawing = draw(
+        first + len(leaving),
+        ends[:, 0],
+        ends[:, 1],
+        WIDE,
+        above=[port for port, _ in entering],
+        below=[port for _, port in leaving],
+        wrap=True,
+    )
+    top = float(drawing.y[:count].min()) - HIGH / 2
+    for edge in range(len(edges), len(ends)):
+        for (_, y1), (_, y2) in pairwise(drawing.bends.get(edge, [])):
+            assert y2 >= y1 or y1 < top, "up again only above all nodes"
+    x, y = drawing.x[:count], drawing.y[:count]
+    rows: dict[float, list[tuple[float, float, int]]] = {}
+    for edge, points in drawing.bends.items():
+        for (x1, y1), (x2, y2) in pairwise(points):
+            if y1 == y2 and x1 != x2:
+                begin, end = min(x1, x2), max(x1, x2)
+                beside = (x + WIDE / 2 < begin) | (x - WIDE / 2 > end) | (np.abs(y - y1) > HIGH / 2)
+                assert beside.all(), "through no node"
+                rows.setdefault(y1, []).append((begin, end, int(ends[edge, 0])))
+    for row in rows.values():
+        for begin, end, a in row:
+            for other_begin, other_end, b in row:
+                assert a == b or end <= other_begin or other_end <= begin, "each has its own line"
+
+
 def test_two_hundred_ops_in_a_row_can_be_read_at_once() -> None:
     wide, high = size(laid_out([*pairwise(range(202))]))
     zoom = min(VIEW[0] / wide, VIEW[1] / high)

@@ -231,16 +231,60 @@ def draw(
     else:
         x, top = x + found.shift[every], found.top
         turn = turns(found, order, lanes.down, x, room)
-    bends = {
-        edge: points
-        for edge, chain in lanes.chain_of_edge.items()
-        if (
-            points := _points(
-                [int(source[edge]), *chain], int(target[edge]), lanes, x, top, room, turn
+    outside = _outside(
+        lanes, source, target, frozenset(above), frozenset(below), x, top + room, turn
+    )
+    bends = {}
+    for edge, chain in lanes.chain_of_edge.items():
+        along, end = [int(source[edge]), *chain], int(target[edge])
+        if edge in outside:
+            i, at = outside[edge]
+            row = [
+                (float(x[v]), at)
+                for v in ([along[0], [*along, end][i + 1]] if at < 0 else [along[i], end])
+            ]
+            rest = _points(
+                along[i + 1 :] if at < 0 else along[: i + 1], end, lanes, x, top, room, {}
             )
-        )
-    }
+            points = row + rest if at < 0 else rest + row
+        else:
+            points = _points(along, end, lanes, x, top, room, turn)
+        if points:
+            bends[edge] = points
     return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
+
+
+def _outside(
+    lanes: _Lanes,
+    source: Ints,
+    target: Ints,
+    above: frozenset[int],
+    below: frozenset[int],
+    x: Floats,
+    bottom: Floats,
+    turn: dict[int, tuple[float, float, float]],
+) -> dict[int, tuple[int, float]]:
+    """Edges from above into a later column, and from an earlier one to below: they go over or under all columns.
+
+    They would go down and up every column on their way, one beside the other. Per edge: which of its nodes turns there, and
+    the y of its way, which is its own; negative above.
+    """
+    over, under = {}, {}
+    for edge, chain in lanes.chain_of_edge.items():
+        along = [int(source[edge]), *chain]
+        turns = [i for i, v in enumerate(along) if v in turn]
+        if turns and along[0] in above:
+            over[edge] = (turns[-1], along[turns[-1]])
+        elif turns and int(target[edge]) in below:
+            under[edge] = (turns[0], along[turns[0]])
+    found: dict[int, tuple[int, float]] = {}
+    lowest = max([*bottom.tolist(), *(low for low, _, _ in turn.values())])
+    highest = min((high for _, _, high in turn.values()), default=0.0)
+    for ways, begin, step in ((over, highest, -_STEP), (under, lowest, _STEP)):
+        order = sorted({v for _, v in ways.values()}, key=lambda v: (lanes.layer[v], x[v]))
+        place = {v: begin + (i + 1) * step for i, v in enumerate(order)}
+        found |= {edge: (i, place[v]) for edge, (i, v) in ways.items()}
+    return found
 
 
 def _columns(
@@ -276,7 +320,7 @@ def _points(
 ) -> list[tuple[float, float]]:
     """Points on an edge: where it crosses a layer, straight down beside tall nodes, and around the end of a column."""
     points: list[tuple[float, float]] = []
-    for v, after in zip(along, [*along[1:], target], strict=True):
+    for v, after in pairwise([*along, target]):
         if v >= lanes.real:
             at, begin = float(x[v]), float(top[lanes.layer[v]])
             points += [

@@ -249,8 +249,8 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {
             "selector": "edge.shaped",
             "style": {
-                "label": "data(shape)",
-                "text-margin-x": "data(aside)",
+                "source-label": "data(shape)",
+                "source-text-offset": "data(along)",
                 "source-text-margin-x": "data(aside)",
                 "font-family": font["font-family"],
                 "font-size": 9.5,
@@ -262,12 +262,6 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "text-events": "no",
             },
         },
-        # In the middle of its way it would be behind other nodes.
-        {
-            "selector": "edge.shaped.bent, edge.shaped.begun",
-            "style": {"label": "", "source-label": "data(shape)", "source-text-offset": 14},
-        },
-        {"selector": "edge.shaped.begun", "style": {"source-text-offset": 9}},
         # Only some ops of the block are selected.
         {
             "selector": "node.part:selected",
