@@ -18,7 +18,6 @@ from editor.exports.registry import problem_of
 from editor.files import json_text, read_text, safe_stem, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.placement import Settings
-from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.packing import packed, written
@@ -234,10 +233,9 @@ def place_again(state: AppState, identity: str, task: Task, policy: str = "") ->
     now = opened(state, identity).models
     if now.seconds == before.models.seconds:
         return "Placed again: an answer takes as long as before."
-    return (
-        f"Placed again: an answer takes {human_seconds(now.seconds)} instead of "
-        f"{human_seconds(before.models.seconds)}."
-    )
+    if now.answer_in_words == before.models.answer_in_words:
+        return "Placed again: an answer takes about as long as before."
+    return f"Placed again: an answer takes {now.answer_in_words} instead of {before.models.answer_in_words}."
 
 
 def forms_for(documents: Sequence[Document]) -> dict[str, str]:

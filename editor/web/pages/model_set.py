@@ -9,7 +9,7 @@ from dash import html
 from editor.devices.device import Device
 from editor.exports.dot import device_colour
 from editor.placement.choices import policy_choices
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, one_digit, pluralize
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
@@ -96,7 +96,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
     models = found.models
     parts: dict[str, list[Any]] = {
         "answer": [
-            html.B(f"{human_seconds(models.seconds)} an answer", className="set-figure"),
+            html.B(f"{models.answer_in_words} an answer", className="set-figure"),
             " ",
             basis_badge(models.basis),
             html.Span(
@@ -112,10 +112,13 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
             f"{i} name": [pluralize(len(member.plan.subgraphs), "subgraph")],
             f"{i} plan": _plan(state, models, member, document),
             f"{i} runs": ["assumed" if member.source == "assumed" else ""],
-            f"{i} run": [human_seconds(member.seconds), " ", basis_badge(member.basis)],
+            f"{i} run": [member.in_words(member.seconds), " ", basis_badge(member.basis)],
             f"{i} answer": [
-                human_seconds(member.of_answer),
-                html.Div(f"{share:.0%}", className="soft"),
+                member.in_words(member.of_answer),
+                html.Div(
+                    f"about {one_digit(share):.0%}" if models.is_rough else f"{share:.0%}",
+                    className="soft",
+                ),
             ],
         }
     return parts
@@ -268,7 +271,7 @@ def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section
                             )
                             if over
                             else None,
-                            f", computes for {human_seconds(device.busy)} of an answer",
+                            f", computes for {device.busy_in_words} of an answer",
                         ]
                     ),
                 ]
