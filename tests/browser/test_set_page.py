@@ -7,11 +7,13 @@ import re
 import zipfile
 from pathlib import Path
 
+import onnx
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from decoders import plain_decoder
 from pages import Serve, ready
 from playwright.sync_api import Page, expect
+from weighted_chain import weighted_chain
 
 
 def test_a_set_is_opened_changed_edited_and_exported(
@@ -113,3 +115,54 @@ def test_a_set_is_opened_changed_edited_and_exported(
     page.get_by_role("link", name="Hetero Editor").click()
     page.locator(".recent", has_text="mobilenetv2 + decoder").click()
     expect(figure).to_have_text(after)
+
+
+def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    weighted_chain(folder / "whole.onnx", 3, 128)
+    for name in ("first", "second"):
+        model = onnx.load(weighted_chain(elsewhere / f"{name}.onnx", 4, 128))
+        location = f"{name}.bin"
+        onnx.save(
+            model,
+            folder / f"{name}.onnx",
+            save_as_external_data=True,
+            location=location,
+            size_threshold=100,
+        )
+        (folder / location).rename(elsewhere / location)
+    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    bar = page.get_by_role("alert")
+    for name in ("first", "second"):
+        said = page.get_by_text(f"the weights in {name}.bin are not here")
+        expect(said).to_have_count(1)
+        expect(bar.get_by_text(f"{name}.onnx")).to_be_visible()
+        link = page.locator(f"[data-model={name}]").get_by_role("link", name="Benchmark")
+        expect(link).to_be_visible()
+        expect(link).to_be_disabled()
+        expect(link).to_have_attribute("title", f"the weights in {name}.bin are not here")
+    whole = page.locator("[data-model=whole]").get_by_role("link", name="Benchmark")
+    expect(whole).to_be_enabled()
+    forms = page.get_by_label("Format of the export").locator("option")
+    needing = forms.filter(has_text="One model per subgraph, runner")
+    expect(needing).to_be_disabled()
+    expect(needing).to_have_attribute("title", re.compile("the weights in first.bin are not here"))
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    with page.expect_file_chooser() as chooser:
+        bar.get_by_role("button", name="Add second.bin").click()
+    chooser.value.set_files(elsewhere / "first.bin")
+    expect(page.locator("#notice")).to_contain_text("the model needs second.bin, and this is first")
+    for name in ("second", "first"):
+        with page.expect_file_chooser() as chooser:
+            bar.get_by_role("button", name=f"Add {name}.bin").click()
+        chooser.value.set_files(elsewhere / f"{name}.bin")
+        expect(page.get_by_text(f"the weights in {name}.bin are not here")).to_have_count(0)
+        assert (folder / f"{name}.bin").read_bytes() == (elsewhere / f"{name}.bin").read_bytes()
+        link = page.locator(f"[data-model={name}]").get_by_role("link", name="Benchmark")
+        expect(link).to_be_enabled()
+    expect(bar).to_have_count(0)
+    expect(needing).to_be_enabled()

@@ -14,6 +14,7 @@ from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
+from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
 from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set
 from editor.workspace.document import Document
@@ -73,6 +74,7 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
                         ],
                         className="set-title",
                     ),
+                    missing_weights(found.documents),
                     html.Div(id="notice"),
                     html.Div(_body(state, found), id="set-body"),
                 ],
@@ -163,12 +165,7 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
                 html.Td(
                     [
                         part(f"{i} run"),
-                        controls.Link(
-                            "Benchmark",
-                            href=f"/d/{document.id}#benchmark",
-                            className="soft",
-                            title=f"Measure the plan of {member.name} in the editor",
-                        ),
+                        _benchmark(member, document),
                     ]
                 ),
                 html.Td(part(f"{i} answer")),
@@ -205,6 +202,24 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
         ),
         part("devices"),
     ]
+
+
+def _benchmark(member: Member, document: Document) -> Any:
+    """The way to measure a model; without its weights it says why there is none."""
+    if lacking := document.graph.weights_problem:
+        return html.Span(
+            "Benchmark",
+            className="soft",
+            role="link",
+            title=lacking,
+            **{"aria-disabled": "true"},
+        )
+    return controls.Link(
+        "Benchmark",
+        href=f"/d/{document.id}#benchmark",
+        className="soft",
+        title=f"Measure the plan of {member.name} in the editor",
+    )
 
 
 _TOGETHER = ("memory", "optimal:latency", "priority")
