@@ -392,7 +392,7 @@ def test_broken_table_is_a_message(page: Page, server: Server, tmp_path: Path) -
     type_devices(page, str(tmp_path / "t.yaml"))
     page.keyboard.press("Escape")
     page.click("#open-path")
-    expect(page.locator("#open-error")).to_contain_text("t.yaml:1: memory must be a size")
+    expect(page.locator("#open-error")).to_contain_text("t.yaml:3: memory must be a size")
 
 
 def test_dark_is_dark(browser: BrowserContext, server: Server) -> None:

@@ -166,3 +166,52 @@ def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
         expect(link).to_be_enabled()
     expect(bar).to_have_count(0)
     expect(needing).to_be_enabled()
+
+
+def test_the_device_table_of_a_set_is_edited_on_its_page(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    for name in ("first", "second"):
+        weighted_chain(folder / f"{name}.onnx", 3, 128)
+    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    row = page.locator("[data-model=first]")
+    expect(row.get_by_text("CPU 3")).to_be_visible()
+    memory = page.get_by_role("textbox", name="Memory of CPU")
+    memory.fill("2 GB")
+    memory.press("Enter")
+    page.locator("#set-devices summary").click()
+    table = page.get_by_role("textbox", name="Devices by priority, as YAML")
+    expect(table).to_have_value("- name: CPU\n  memory: 2 GB\n")
+
+    table.fill("- name: CPU\n- name: Card\n  backendName: CPU\n  memory: much\n")
+    page.get_by_role("button", name="Use this table").click()
+    problem = page.get_by_role("alert")
+    expect(problem).to_be_visible()
+    expect(problem).to_contain_text("device table:4: memory must be a size above 0")
+    expect(table).to_have_value(re.compile("memory: much"))
+    expect(page.locator("[data-device=Card]")).to_have_count(0)
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    link = "link: {bandwidth: 100 GB/s, latency: 1 us}"
+    table.fill(
+        "- {name: CPU, peakCompute: 1 GFLOPS, peakDramBw: 1 GB/s}\n"
+        f"- {{name: Card, backendName: CPU, peakCompute: 4 TFLOPS, peakDramBw: 1 TB/s, {link}}}\n"
+    )
+    page.get_by_role("button", name="Use this table").click()
+    expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    for _ in range(2):  # also after a reload
+        for name in ("first", "second"):
+            expect(page.locator(f"[data-model={name}]").get_by_text("Card 3")).to_be_visible()
+        card = page.locator("[data-device=Card]")
+        expect(card.get_by_text(re.compile("^weights of first"))).to_be_visible()
+        expect(page.get_by_role("textbox", name="Memory of Card")).to_have_value("")
+        expect(page.get_by_role("textbox", name="Memory of CPU")).to_have_value("")
+        swatch, bar = row.locator(".set-ops .swatch"), card.locator(".set-part").first
+        colour = "(e) => getComputedStyle(e).backgroundColor"
+        assert swatch.evaluate(colour) == bar.evaluate(colour)
+        page.reload()
+    page.get_by_role("link", name="first", exact=True).click()
+    ready(page)
+    page.get_by_role("tab", name="Devices").click()
+    expect(page.locator("#device-forms").get_by_text("Card", exact=True)).to_be_visible()

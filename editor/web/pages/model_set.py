@@ -7,7 +7,7 @@ from typing import Any
 from dash import html
 
 from editor.devices.device import Device
-from editor.exports.dot import device_colour
+from editor.devices.table_text import table_text
 from editor.placement.choices import policy_choices
 from editor.text import human_bytes, one_digit, pluralize
 from editor.web import controls
@@ -17,6 +17,7 @@ from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
 from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set
+from editor.web.view import colours_of
 from editor.workspace.document import Document
 from editor.workspace.model_set import Member, ModelSet, SharedDevice
 
@@ -76,7 +77,7 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
                     ),
                     missing_weights(found.documents),
                     html.Div(id="notice"),
-                    html.Div(_body(state, found), id="set-body"),
+                    html.Div(set_body(state, found), id="set-body"),
                 ],
                 id="set-main",
             ),
@@ -95,7 +96,7 @@ _COLUMNS = (
 
 def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
     """What changes on the page of a set, by place: fields stay as they are, so that who types in one is not interrupted."""
-    models = found.models
+    models, colours = found.models, colours_of(found.documents[0], found.models.devices)
     parts: dict[str, list[Any]] = {
         "answer": [
             html.B(f"{models.answer_in_words} an answer", className="set-figure"),
@@ -106,7 +107,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
                 className="hint",
             ),
         ],
-        "devices": [_device(models, i, device) for i, device in enumerate(models.shared)],
+        "devices": [_device(models, device, colours[device.device]) for device in models.shared],
     }
     for i, (member, document) in enumerate(zip(models.members, found.documents, strict=True)):
         share = member.of_answer / models.seconds if models.seconds else 0.0
@@ -126,7 +127,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
     return parts
 
 
-def _body(state: AppState, found: OpenSet) -> list[Any]:
+def set_body(state: AppState, found: OpenSet) -> list[Any]:
     """The figure of the set, its models and its devices."""
     parts = set_parts(state, found)
 
@@ -201,7 +202,35 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
             className="set-limits",
         ),
         part("devices"),
+        html.Details(
+            [
+                html.Summary("Device table"),
+                html.Div(id="set-table-problem"),
+                controls.Field(
+                    id="set-table",
+                    label="Devices by priority, as YAML",
+                    value=set_table(found),
+                    rows=12,
+                ),
+                html.Div(
+                    [
+                        controls.Button("Use this table", id="set-table-use"),
+                        html.Span(
+                            "All models are placed on it; pins that do not fit it go.",
+                            className="hint",
+                        ),
+                    ],
+                    className="set-table-end",
+                ),
+            ],
+            id="set-devices",
+        ),
     ]
+
+
+def set_table(found: OpenSet) -> str:
+    """The device table of a set as YAML."""
+    return table_text([device.entry for device in found.models.devices])
 
 
 def _benchmark(member: Member, document: Document) -> Any:
@@ -242,20 +271,20 @@ def _plan(state: AppState, models: ModelSet, member: Member, document: Document)
     """A run from left to right, and how many ops each device has."""
     picture_plan(state.store.folder, document, ribbon_of(document))
     picture = thumbnail_of(state.store.folder, document.id)
-    counts = member.plan.placement.op_counts
+    counts, colours = member.plan.placement.op_counts, colours_of(document, models.devices)
     ops = [
         html.Span(
-            [swatch(device_colour(i)), f"{device.name} {counts[device.name]:,}"],
+            [swatch(colours[device.name]), f"{device.name} {counts[device.name]:,}"],
             className="set-ops",
         )
-        for i, device in enumerate(models.devices)
+        for device in models.devices
         if counts.get(device.name)
     ]
     shown = html.Img(src=picture[0], alt=picture[1], title=picture[1]) if picture else None
     return [shown, html.Div(ops)]
 
 
-def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section:
+def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section:
     held = models.held(device.device)
     most = max(each.needed for each in models.shared) or 1
     top = max(device.needed, device.limit if device.limit is not None else most, 1)
@@ -270,7 +299,6 @@ def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section
         parts.append((f"a run of {models.members[longest].name}", device.run, " set-run"))
     words = " + ".join(f"{what} {human_bytes(size)}" for what, size, _ in parts)
     limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
-    colour = device_colour(number)
     return html.Section(
         [
             html.H3(
