@@ -110,6 +110,7 @@
       placeholder,
       debounce,
       suggestions,
+      rows,
       disabled,
       n_submit,
       setProps,
@@ -137,11 +138,12 @@
     return labelled(
       { ...props, className: classes(props.className, props.icon && "with-icon") },
       icon(props.icon),
-      h("input", {
+      h(rows ? "textarea" : "input", {
         ...marks(props),
         id: idOf(id),
         value: text,
-        type,
+        rows,
+        type: rows ? undefined : type,
         min,
         max,
         step,
@@ -159,7 +161,7 @@
         onBlur: leave,
         /** @param {KeyboardEvent} event */
         onKeyDown: (event) => {
-          if (event.key !== "Enter") return;
+          if (event.key !== "Enter" || rows) return;
           leave();
           setProps({ n_submit: (n_submit || 0) + 1 });
         },

@@ -175,7 +175,7 @@
       total = editor.humanSeconds(seconds),
       time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
-    text.textContent = words;
+    text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words }));
     if (!count && ribbon.fallbacks) text.append(" ", whyLink());
     element.setAttribute(
       "aria-label",

@@ -88,20 +88,23 @@
     return known ? `${part.name} is ${known[1]}` : "";
   }
 
-  /* Paths of the files of weights that the open model lacks. */
-  /** @returns {string[]} */
-  const lacking = () => {
-    const button = /** @type {HTMLElement | null} */ (document.querySelector("[data-weights-files]"));
-    return JSON.parse(button?.dataset.weightsFiles ?? "[]");
-  };
+  /**
+   * Paths of the files of weights that a model lacks, by the button that adds them.
+   * @param {HTMLElement | null} button
+   * @returns {string[]}
+   */
+  const lacking = (button) => JSON.parse(button?.dataset.weightsFiles ?? "[]");
 
   /** @param {string} path */
   const last = (path) => path.slice(path.lastIndexOf("/") + 1);
 
-  /** @param {Part[]} parts */
-  async function send(parts) {
+  /**
+   * @param {Part[]} parts
+   * @param {HTMLElement | null} adds the button that adds weights that a model lacks
+   */
+  async function send(parts, adds = document.querySelector("[data-weights-files]")) {
     if (!parts.length) return;
-    const names = lacking().map(last);
+    const names = lacking(adds).map(last);
     const weights = parts.every((part) => names.includes(last(part.name)));
     const wrong = weights ? "" : await refusal(parts);
     if (wrong) {
@@ -120,7 +123,7 @@
       }
       say("Checking …");
       if (weights) {
-        await editor.request(`/d/${encodeURIComponent(editor.page.view.document)}/weights/${upload}`, { method: "POST" });
+        await editor.request(`/d/${adds?.dataset.weightsOf}/weights/${upload}`, { method: "POST" });
         window.location.reload();
         return;
       }
@@ -211,17 +214,18 @@
   });
 
   document.addEventListener("click", (event) => {
-    const kind = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-upload]") ?? null)?.dataset.upload;
-    if (!kind) return;
+    const button = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-upload]") ?? null);
+    if (!button) return;
+    const kind = button.dataset.upload;
     const field = document.createElement("input");
     field.type = "file";
     field.multiple = true;
     if (kind === "folder") field.webkitdirectory = true;
     field.addEventListener("change", () => {
       const parts = [...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }));
-      const other = kind === "weights" && parts.find((part) => !lacking().map(last).includes(part.name));
-      if (other) say(`Not uploaded: the model needs ${lacking().join(", ")}, and this is ${other.name}.`, true);
-      else send(parts);
+      const other = kind === "weights" && parts.find((part) => !lacking(button).map(last).includes(part.name));
+      if (other) say(`Not uploaded: the model needs ${lacking(button).join(", ")}, and this is ${other.name}.`, true);
+      else send(parts, kind === "weights" ? button : undefined);
     });
     field.click();
   });

@@ -46,6 +46,7 @@ declare namespace Controls {
     debounce?: boolean;
     n_submit?: number;
     suggestions?: Item[];
+    rows?: number;
     disabled?: boolean;
     width?: number;
     className?: string;

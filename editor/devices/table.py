@@ -170,11 +170,18 @@ def parse_devices(text: str, source: str) -> tuple[Device, ...]:
             raise DeviceTableError(
                 f"{line}: a device is a mapping with a name and a backendName, not {type(entry).__name__}"
             )
-    return _from_entries(data, lines, source)
+    keys = [
+        {key.value: f"{source}:{key.start_mark.line + 1}" for key, _ in item.value}
+        for item in node.value
+    ]
+    return _from_entries(data, lines, source, keys)
 
 
 def _from_entries(
-    entries: list[dict[str, Any]], lines: list[str], source: str
+    entries: list[dict[str, Any]],
+    lines: list[str],
+    source: str,
+    keys: Sequence[Mapping[str, str]] = (),
 ) -> tuple[Device, ...]:
     if not entries:
         raise DeviceTableError(f"{source}: the table has no devices")
@@ -187,7 +194,7 @@ def _from_entries(
             if len(entries) == 1
             else f"{source}, {str(entry.get('name') or f'device {i + 1}')[:40]}"
         )
-        device = _Entry(entry, where).device(i)
+        device = _Entry(entry, where, keys[i] if keys else {}).device(i)
         if any(device.name == other.name for other in devices):
             raise DeviceTableError(
                 f"{where}: there are two devices named {device.name!r}; names must differ"
@@ -197,19 +204,20 @@ def _from_entries(
 
 
 class _Entry:
-    """One entry of a table, with its location for error messages."""
+    """One entry of a table, with its location and those of its keys for error messages."""
 
-    def __init__(self, entry: dict[str, Any], where: str) -> None:
+    def __init__(self, entry: dict[str, Any], where: str, keys: Mapping[str, str]) -> None:
         self.entry, self.where, self.preset = entry, where, dict[str, Any]()
+        self.keys = keys
         for key in entry:
             if key not in KEYS:
-                self.fail(f"unknown key {key!r}{did_you_mean(key, KEYS)}")
+                self.fail(f"unknown key {key!r}{did_you_mean(key, KEYS)}", key)
         self.preset = self._preset()
         self.parameters = self._parameters()
 
-    def fail(self, message: str) -> NoReturn:
-        """Raises ``DeviceTableError`` with the location of the entry."""
-        raise DeviceTableError(f"{self.where}: {message}")
+    def fail(self, message: str, key: str = "") -> NoReturn:
+        """Raises ``DeviceTableError`` with the location of a key, or of the entry."""
+        raise DeviceTableError(f"{self.keys.get(key, self.where)}: {message}")
 
     def value(self, key: str) -> Any:
         """The value of a key of the entry, of its parameters or of its preset; None when absent, or emptied by the entry."""
@@ -225,7 +233,7 @@ class _Entry:
         try:
             return KEYS[key].read(value)
         except DeviceTableError as error:
-            self.fail(str(error))
+            self.fail(str(error), key)
 
     def device(self, position: int) -> Device:
         """Checks and builds the device."""
@@ -285,11 +293,13 @@ class _Entry:
             if backend.lower() in preset_names():
                 name = backend.lower()
                 self.fail(
-                    f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table"
+                    f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table",
+                    "backendName",
                 )
             others = f"; known: {', '.join(known)}{_unusable()}"
             self.fail(
-                f"unknown device or runtime {backend!r}{did_you_mean(backend, known, others, 0.5)}"
+                f"unknown device or runtime {backend!r}{did_you_mean(backend, known, others, 0.5)}",
+                "backendName",
             )
         return target
 
@@ -302,7 +312,7 @@ class _Entry:
         )
         for name, value in properties.items():
             if problem := property_problem(name, value, known, owner):
-                self.fail(problem)
+                self.fail(problem, "properties")
         return properties
 
     def _custom_ops(self, named: Sequence[str], target: Target) -> tuple[str, ...]:
@@ -310,17 +320,20 @@ class _Entry:
         libraries, given = [custom_ops.full_name(each) for each in named], custom_ops.given()
         is_taking = loads_custom_ops(target.runtime)
         if libraries and target.runtime and not target.machine and not is_taking:
-            self.fail(f"customOps: {target.title} registers no libraries of custom ops")
+            self.fail(
+                f"customOps: {target.title} registers no libraries of custom ops", "customOps"
+            )
         for library in libraries:
             if library not in (custom_ops.EXTENSIONS, *given) and not is_trusted():
                 self.fail(
-                    f"customOps: {library} is code, which a table may not load ({WAY_OUT}; or pass --custom-ops {library})"
+                    f"customOps: {library} is code, which a table may not load ({WAY_OUT}; or pass --custom-ops {library})",
+                    "customOps",
                 )
         if not target.machine:
             try:
                 custom_ops.give_of_table(libraries)
             except EditorError as error:
-                self.fail(str(error))
+                self.fail(str(error), "customOps")
         return tuple(dict.fromkeys((*libraries, *(given if is_taking else ()))))
 
     def _parameters(self) -> dict[str, str]:
@@ -329,13 +342,13 @@ class _Entry:
             try:
                 block = load_yaml(block)[1]
             except YamlError as error:
-                self.fail(f'parameters: not `"key" : "value"` lines ({error})')
+                self.fail(f'parameters: not `"key" : "value"` lines ({error})', "parameters")
         block = block or {}
         if not isinstance(block, dict):
-            self.fail('parameters must hold `"key" : "value"` lines')
+            self.fail('parameters must hold `"key" : "value"` lines', "parameters")
         for key in block:
             if key not in KEYS and key not in _IGNORED_PARAMETERS:
-                self.fail(f"unknown parameter {key!r}{did_you_mean(key, KEYS)}")
+                self.fail(f"unknown parameter {key!r}{did_you_mean(key, KEYS)}", "parameters")
         return block
 
     def _preset(self) -> dict[str, Any]:
@@ -345,7 +358,7 @@ class _Entry:
         try:
             keys = preset(str(name))
         except DeviceTableError as error:
-            self.fail(str(error))
+            self.fail(str(error), "preset")
         if any(
             self.entry.get(key) for key in ("backendName", "runtime", "provider")
         ):  # they belong together

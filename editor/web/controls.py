@@ -67,7 +67,7 @@ class Select(_Control):
 
 
 class Field(_Control):
-    """A text, or with ``type="number"`` a number ("" while there is none).
+    """A text, with ``rows`` of several lines, or with ``type="number"`` a number ("" while there is none).
 
     ``debounce``: the value changes when the field is left or Enter is pressed, and not with every key;
     ``n_submit`` counts Enter; ``suggestions``: texts that are offered.
@@ -86,6 +86,7 @@ class Field(_Control):
         "debounce",
         "n_submit",
         "suggestions",
+        "rows",
         "disabled",
         "width",
         "className",

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from editor.devices.table import load_devices, text_of_table
+from editor.devices.device import Device
+from editor.devices.table import load_devices, parse_devices, text_of_table
 from editor.errors import ModelError, PlanError
 from editor.exports.formats import FORMATS
 from editor.exports.registry import problem_of
 from editor.files import json_text, read_text, safe_stem, write_atomic
 from editor.graph.graph import Graph
+from editor.placement.device_profile import best_source
 from editor.placement.placement import Settings
-from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.packing import packed, written
@@ -36,6 +37,7 @@ from editor.workspace.model_set import (
     runs_of,
     unique_name,
 )
+from editor.workspace.sizes import with_known_costs
 
 _opening = threading.Lock()
 """Two pages that open the same models at once get the same set."""
@@ -196,7 +198,28 @@ def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> 
     return True
 
 
-def place_again(state: AppState, identity: str, task: Task, policy: str = "") -> str:
+def change_table(state: AppState, identity: str, text: str, task: Task) -> str:
+    """Gives a set another device table and places its models on that; says what came of it.
+
+    Args:
+        state: of the server.
+        identity: of the set.
+        text: the table, as YAML.
+        task: reports progress, and is asked whether to stop.
+
+    Raises:
+        EditorError: the text is no table, or the models do not fit the devices.
+    """
+    return place_again(state, identity, task, devices=parse_devices(text, "device table"))
+
+
+def place_again(
+    state: AppState,
+    identity: str,
+    task: Task,
+    policy: str = "",
+    devices: Sequence[Device] | None = None,
+) -> str:
     """Places all models of a set anew, with the pins and rules of each; says what came of it.
 
     Args:
@@ -204,15 +227,21 @@ def place_again(state: AppState, identity: str, task: Task, policy: str = "") ->
         identity: of the set.
         task: reports progress, and is asked whether to stop.
         policy: for all models, such as ``memory`` or ``optimal:latency``; "" leaves to each its own.
+        devices: another table for the set; pins that do not fit it go.
 
     Raises:
         EditorError: the models do not fit the devices.
     """
     before = opened(state, identity)
+    table = before.models.devices if devices is None else tuple(devices)
+    entries = [dict(device.entry) for device in table]
     names = [model.name for model in before.record.models]
     documents = dict(zip(names, before.documents, strict=True))
     graphs = {name: document.graph for name, document in documents.items()}
-    settings = {name: document.placement.settings for name, document in documents.items()}
+    settings = {
+        name: with_known_costs(document.settings_on(table), best_source(document.graph, table))
+        for name, document in documents.items()
+    }
     chosen, _, objective = policy.partition(":")
     if chosen:
         options = {"objective": objective} if objective else {}
@@ -223,21 +252,22 @@ def place_again(state: AppState, identity: str, task: Task, policy: str = "") ->
     placements = place_set(
         graphs,
         {model.name: model.runs for model in before.record.models},
-        before.models.devices,
+        table,
         settings,
-        _answers(state, graphs, before.record.devices),
+        _answers(state, graphs, entries),
         task.should_stop,
     )
     for name, document in documents.items():
         found = placements[name]
         document.adopt("placed beside the other models of the set", found.settings, found.devices)
+    if devices is not None:
+        state.store.keep_set_devices(identity, entries)
     now = opened(state, identity).models
     if now.seconds == before.models.seconds:
         return "Placed again: an answer takes as long as before."
-    return (
-        f"Placed again: an answer takes {human_seconds(now.seconds)} instead of "
-        f"{human_seconds(before.models.seconds)}."
-    )
+    if now.answer_in_words == before.models.answer_in_words:
+        return "Placed again: an answer takes about as long as before."
+    return f"Placed again: an answer takes {now.answer_in_words} instead of {before.models.answer_in_words}."
 
 
 def forms_for(documents: Sequence[Document]) -> dict[str, str]:

@@ -293,6 +293,11 @@ def predicted_rate_of(document: Document) -> float | None:
     return aimed_rate(document.placement, plan_costs(document)[0])
 
 
+def aim_of(settings: Settings) -> str:
+    """The mode of a benchmark that measures what a policy aims at."""
+    return "throughput" if aims_at_throughput(settings) else "latency"
+
+
 def measured_run(document: Document, mode: str = "") -> Run | None:
     """The newest measurement of exactly this plan on the devices that it names.
 
@@ -304,8 +309,7 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
         runs = [run for run in document.runs_of_plan() if not run.figures.get("estimated")]
     except WorkspaceError:  # the page says so elsewhere
         return None
-    aim = "throughput" if aims_at_throughput(document.placement.settings) else "latency"
-    modes = [mode] if mode else ["tokens", aim]
+    modes = [mode] if mode else ["tokens", aim_of(document.placement.settings)]
     fitting = [run for each in modes for run in runs if run.figures.get("mode") == each]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -292,15 +292,7 @@ class Document:
                 return 0
             pins, forced = self._pins()
             pins = {key: renamed.get(label, label) for key, label in pins.items()}
-            able = {
-                d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d)
-                for d in devices
-            }
-            kept = {
-                key: label
-                for key, label in pins.items()
-                if self._still_fits(key, label, key in forced, devices, able)
-            }
+            kept = self._fitting(pins, forced, devices)
             decisions = with_new_names(self._decisions, renamed) | {
                 "devices": plain,
                 "pins": kept,
@@ -319,6 +311,29 @@ class Document:
                 what += "; costs are estimates until it is profiled"
             self._apply(what, decisions)
             return len(pins) - len(kept)
+
+    def settings_on(self, devices: Sequence[Device]) -> Settings:
+        """The settings of the plan on another device table: without the pins that do not fit it."""
+        with self._lock:
+            pins, forced = self._pins()
+            kept = self._fitting(pins, forced, devices)
+            return replace(
+                self._placement.settings, pins=kept, forced=frozenset(forced & set(kept))
+            )
+
+    def _fitting(
+        self, pins: Mapping[str, str], forced: set[str], devices: Sequence[Device]
+    ) -> dict[str, str]:
+        """The pins that a device table leaves."""
+        able = {
+            d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d)
+            for d in devices
+        }
+        return {
+            key: label
+            for key, label in pins.items()
+            if self._still_fits(key, label, key in forced, devices, able)
+        }
 
     def _still_fits(
         self,

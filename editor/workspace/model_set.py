@@ -21,11 +21,11 @@ from editor.graph.model_file import MODEL_SUFFIXES
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import states_of
 from editor.kinds import Basis, weakest
-from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, human_seconds, pluralize, rough_seconds
 from editor.workspace.plan import Plan, load_plan
 
 FORMAT, VERSION = "hetero-editor/set", 1
@@ -64,11 +64,17 @@ class Member:
     seconds: float
     """seconds of one run"""
     basis: Basis
+    assumed_speeds: tuple[str, ...] = ()
+    """Accelerators whose speed ``seconds`` assumes"""
 
     @property
     def of_answer(self) -> float:
         """seconds of an answer."""
         return self.runs * self.seconds
+
+    def in_words(self, seconds: float) -> str:
+        """Some of its seconds, with one digit where they rest on assumed speeds."""
+        return _in_words(seconds, bool(self.assumed_speeds))
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,13 @@ class SharedDevice:
     """bytes"""
     busy: float
     """seconds of an answer in which it computes"""
+    assumed_speed: bool
+    """Whether ``busy`` rests on an assumed speed"""
+
+    @property
+    def busy_in_words(self) -> str:
+        """``busy``, with one digit where it rests on an assumed speed."""
+        return _in_words(self.busy, self.assumed_speed)
 
     @property
     def needed(self) -> int:
@@ -108,6 +121,16 @@ class ModelSet:
         return sum(each.of_answer for each in self.members)
 
     @property
+    def answer_in_words(self) -> str:
+        """``seconds``, with one digit where they rest on assumed speeds."""
+        return _in_words(self.seconds, self.is_rough)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether ``seconds`` rest on assumed speeds."""
+        return any(each.assumed_speeds for each in self.members)
+
+    @property
     def basis(self) -> Basis:
         """What ``seconds`` is."""
         return weakest([each.basis for each in self.members])
@@ -127,6 +150,7 @@ class ModelSet:
                     sum(
                         each.runs * _busy(each.plan.placement, device.name) for each in self.members
                     ),
+                    any(device.name in each.assumed_speeds for each in self.members),
                 )
             )
         return found
@@ -177,13 +201,13 @@ class ModelSet:
 
     def text(self) -> str:
         """A few lines for a terminal."""
-        lines = [f"One answer: {human_seconds(self.seconds)} ({self.basis.kind})"]
+        lines = [f"One answer: {self.answer_in_words} ({self.basis.kind})"]
         for each in self.members:
             ops = ", ".join(f"{n} on {d}" for d, n in each.plan.placement.op_counts.items() if n)
-            times = f"{each.runs:g} x {human_seconds(each.seconds)}"
+            times = f"{each.runs:g} x {each.in_words(each.seconds)}"
             assumed = " (assumed)" if each.source == "assumed" and each.runs != 1 else ""
             lines.append(
-                f"  {each.name}: {times}{assumed} = {human_seconds(each.of_answer)}; "
+                f"  {each.name}: {times}{assumed} = {each.in_words(each.of_answer)}; "
                 f"{pluralize(len(each.plan.subgraphs), 'subgraph')}, ops: {ops}"
             )
         for device in self.shared:
@@ -195,7 +219,7 @@ class ModelSet:
             )
             lines.append(
                 f"  {device.device}: {human_bytes(device.needed)}{limit} ({human_bytes(device.weights)} of weights), "
-                f"computes for {human_seconds(device.busy)}{over}"
+                f"computes for {device.busy_in_words}{over}"
             )
         return "\n".join(lines)
 
@@ -537,7 +561,13 @@ def _with_memory(device: Device, left: int | None) -> Device:
 def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
     """A model of a set with what a run of its plan takes."""
     costs, basis = costs_of_plan(plan.placement)
-    return Member(name, plan, runs, source, plan.placement.price(costs).total, basis)
+    seconds = plan.placement.price(costs).total
+    assumed = tuple(assumed_speeds(plan.placement, costs))
+    return Member(name, plan, runs, source, seconds, basis, assumed)
+
+
+def _in_words(seconds: float, is_rough: bool) -> str:
+    return (rough_seconds if is_rough else human_seconds)(seconds)
 
 
 def _busy(placement: Placement, device: str) -> float:

@@ -13,12 +13,12 @@ from editor.errors import Cancelled, EditorError, ModelError
 from editor.graph.model_file import check_same
 from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of
 from editor.kinds import Basis
-from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
 from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
 from editor.placement.kept import with_affinity
 from editor.placement.placement import Placement, solve
-from editor.text import human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, rough_seconds
 from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
@@ -47,6 +47,12 @@ class PhaseChoice:
     """Device -> bytes of weights that only the prompt has there"""
     problem: str
     """Why it cannot be; "" where it can"""
+    assumed_speeds: tuple[str, ...] = ()
+    """Accelerators whose speed the seconds assume"""
+
+    def in_words(self, seconds: float) -> str:
+        """Some of its seconds, with one digit where they rest on assumed speeds."""
+        return (rough_seconds if self.assumed_speeds else human_seconds)(seconds)
 
     def text(self) -> str:
         """One line."""
@@ -56,9 +62,9 @@ class PhaseChoice:
             f"{human_bytes(size)} on {device}" for device, size in self.extra_weights.items()
         )
         return (
-            f"{self.name}: answer {human_seconds(self.answer)}, first token {human_seconds(self.first_token)}, "
-            f"then {human_seconds(self.token)} a token"
-            + (f", state handed over in {human_seconds(self.handover)}" if self.handover else "")
+            f"{self.name}: answer {self.in_words(self.answer)}, first token {self.in_words(self.first_token)}, "
+            f"then {self.in_words(self.token)} a token"
+            + (f", state handed over in {self.in_words(self.handover)}" if self.handover else "")
             + (f"; weights of the prompt in addition: {extra}" if extra else "")
         )
 
@@ -215,6 +221,9 @@ def _choice(
     first_token = prompt.price(costs_of_plan(prompt)[0]).total
     token = float(np.mean([each.price(costs_of_plan(each)[0]).total for each in (first, last)]))
     handover = _handover(prompt, last)
+    assumed = {
+        name for each in (prompt, last) for name in assumed_speeds(each, costs_of_plan(each)[0])
+    }
     extra = _extra_weights(prompt, last)
     return PhaseChoice(
         name,
@@ -224,6 +233,7 @@ def _choice(
         first_token + handover + lengths.new * token,
         extra,
         _over_memory(prompt, last),
+        tuple(sorted(assumed)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES
-from pages import Serve, ready
+from pages import Serve, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 
 from editor.sandbox.jobs import JobService
@@ -20,11 +20,11 @@ MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 TABLE = [{"name": "A", "backendName": "OpenVINO.CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
-@pytest.fixture
-def measured(serve: Serve, tmp_path: Path) -> str:
+def measured(serve: Serve, tmp_path: Path, policy: str, **options: str) -> str:
     """Address of a document whose plan and two kept layouts have measurements; another layout has none."""
     state = AppState(Store(str(tmp_path / "workspace0")), JobService(), None, EXAMPLES)
     document = state.open(OpenRequest(MODEL, TABLE))
+    document.set_automatic(policy, options, document.placement.settings.subgraphs)
     ops = document.placement.placed_ops
     found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 4}
     for name, count, median, rate in (
@@ -50,9 +50,9 @@ def measured(serve: Serve, tmp_path: Path) -> str:
 
 
 def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
-    page: Page, measured: str
+    page: Page, serve: Serve, tmp_path: Path
 ) -> None:
-    page.goto(measured)
+    page.goto(measured(serve, tmp_path, "priority"))
     ready(page)
     page.click("role=tab[name='Compare']")
     expect(page.locator("#compare-legend").get_by_text("measured")).to_be_visible()
@@ -76,6 +76,12 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
         if (box := page.locator(f"[data-bar='{name}'] .bar").bounding_box()) is not None
     }
     assert lengths["slower"] / lengths["this plan"] == pytest.approx(14 / 12, rel=0.05)
+    says(page.locator("#compare-legend"), "Latency")
+    assert bar_names(page)[:3] == ["this plan", "as fast", "slower"]
+    interval = page.locator("[data-bar='slower'] .bar-interval")
+    expect(interval).to_be_visible()
+    expect(interval).to_have_attribute("title", "95 % interval 13.8 ms to 14.2 ms")
+    assert page.locator("[data-bar='not run'] .bar-interval").count() == 0
 
     slower, alike = (
         table.locator("tbody tr").filter(has=page.get_by_text(name, exact=True))
@@ -85,3 +91,37 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
     expect(slower.locator(".delta.better").get_by_text("+10")).to_be_visible()
     expect(alike.get_by_text("too close to call: the 95 % intervals overlap")).to_be_visible()
     expect(alike.locator(".delta.worse").get_by_text("−10")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"), [("optimal", {"objective": "throughput"}), ("pipeline", {})]
+)
+def test_a_plan_that_aims_at_throughput_is_compared_by_its_requests(
+    page: Page, serve: Serve, tmp_path: Path, policy: str, options: dict[str, str]
+) -> None:
+    page.goto(measured(serve, tmp_path, policy, **options))
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    heading = page.locator("#compare-legend")
+    expect(heading.get_by_text("Throughput in requests/s, which this plan aims at")).to_be_visible()
+    for words in ("measured", "estimated", "95 % interval"):
+        expect(heading.get_by_text(words)).to_be_visible()
+    names = bar_names(page)
+    assert names[:3] == ["slower", "this plan", "as fast"]
+    assert "not run" in names[3:]
+    for name, rate in (("this plan", "80"), ("slower", "90"), ("as fast", "70")):
+        bar = page.locator(f"[data-bar='{name}']")
+        expect(bar.get_by_text(rate, exact=True)).to_be_visible()
+        beside = bar.locator(".beside")
+        expect(beside).to_be_visible()
+        says_exactly(beside, re.compile(r"^\s*estimated [\d,.]+$"))
+        expect(bar.locator(".bar-interval")).to_have_attribute(
+            "title", f"95 % interval {int(rate) - 2} to {int(rate) + 2}"
+        )
+    expect(page.locator("[data-bar='not run'] .bar.estimate")).to_be_visible()
+
+
+def bar_names(page: Page) -> list[str]:
+    """The layouts of the chart, from top to bottom."""
+    expect(page.locator("#compare-chart .bar-row").first).to_be_visible()
+    return [name.inner_text() for name in page.locator("#compare-chart .bar-name").all()]

@@ -402,7 +402,7 @@ def test_broken_table_is_a_message(page: Page, server: Server, tmp_path: Path) -
     type_devices(page, str(tmp_path / "t.yaml"))
     page.keyboard.press("Escape")
     page.click("#open-path")
-    says(page.locator("#open-error"), "t.yaml:1: memory must be a size")
+    says(page.locator("#open-error"), "t.yaml:3: memory must be a size")
 
 
 def test_dark_is_dark(browser: BrowserContext, server: Server) -> None:

@@ -7,11 +7,13 @@ import re
 import zipfile
 from pathlib import Path
 
+import onnx
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from decoders import plain_decoder
 from pages import Serve, ready, says, says_exactly
 from playwright.sync_api import Page, expect
+from weighted_chain import weighted_chain
 
 
 def test_a_set_is_opened_changed_edited_and_exported(
@@ -113,3 +115,103 @@ def test_a_set_is_opened_changed_edited_and_exported(
     page.get_by_role("link", name="Hetero Editor").click()
     page.locator(".recent", has_text="mobilenetv2 + decoder").click()
     says_exactly(figure, after)
+
+
+def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    weighted_chain(folder / "whole.onnx", 3, 128)
+    for name in ("first", "second"):
+        model = onnx.load(weighted_chain(elsewhere / f"{name}.onnx", 4, 128))
+        location = f"{name}.bin"
+        onnx.save(
+            model,
+            folder / f"{name}.onnx",
+            save_as_external_data=True,
+            location=location,
+            size_threshold=100,
+        )
+        (folder / location).rename(elsewhere / location)
+    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    bar = page.get_by_role("alert")
+    for name in ("first", "second"):
+        said = page.get_by_text(f"the weights in {name}.bin are not here")
+        expect(said).to_have_count(1)
+        expect(bar.get_by_text(f"{name}.onnx")).to_be_visible()
+        link = page.locator(f"[data-model={name}]").get_by_role("link", name="Benchmark")
+        expect(link).to_be_visible()
+        expect(link).to_be_disabled()
+        expect(link).to_have_attribute("title", f"the weights in {name}.bin are not here")
+    whole = page.locator("[data-model=whole]").get_by_role("link", name="Benchmark")
+    expect(whole).to_be_enabled()
+    forms = page.get_by_label("Format of the export").locator("option")
+    needing = forms.filter(has_text="One model per subgraph, runner")
+    expect(needing).to_be_disabled()
+    expect(needing).to_have_attribute("title", re.compile("the weights in first.bin are not here"))
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    with page.expect_file_chooser() as chooser:
+        bar.get_by_role("button", name="Add second.bin").click()
+    chooser.value.set_files(elsewhere / "first.bin")
+    says(page.locator("#notice"), "the model needs second.bin, and this is first")
+    for name in ("second", "first"):
+        with page.expect_file_chooser() as chooser:
+            bar.get_by_role("button", name=f"Add {name}.bin").click()
+        chooser.value.set_files(elsewhere / f"{name}.bin")
+        expect(page.get_by_text(f"the weights in {name}.bin are not here")).to_have_count(0)
+        assert (folder / f"{name}.bin").read_bytes() == (elsewhere / f"{name}.bin").read_bytes()
+        link = page.locator(f"[data-model={name}]").get_by_role("link", name="Benchmark")
+        expect(link).to_be_enabled()
+    expect(bar).to_have_count(0)
+    expect(needing).to_be_enabled()
+
+
+def test_the_device_table_of_a_set_is_edited_on_its_page(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    for name in ("first", "second"):
+        weighted_chain(folder / f"{name}.onnx", 3, 128)
+    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    row = page.locator("[data-model=first]")
+    expect(row.get_by_text("CPU 3")).to_be_visible()
+    memory = page.get_by_role("textbox", name="Memory of CPU")
+    memory.fill("2 GB")
+    memory.press("Enter")
+    page.locator("#set-devices summary").click()
+    table = page.get_by_role("textbox", name="Devices by priority, as YAML")
+    expect(table).to_have_value("- name: CPU\n  memory: 2 GB\n")
+
+    table.fill("- name: CPU\n- name: Card\n  backendName: CPU\n  memory: much\n")
+    page.get_by_role("button", name="Use this table").click()
+    problem = page.get_by_role("alert")
+    expect(problem).to_be_visible()
+    says(problem, "device table:4: memory must be a size above 0")
+    expect(table).to_have_value(re.compile("memory: much"))
+    expect(page.locator("[data-device=Card]")).to_have_count(0)
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    link = "link: {bandwidth: 100 GB/s, latency: 1 us}"
+    table.fill(
+        "- {name: CPU, peakCompute: 1 GFLOPS, peakDramBw: 1 GB/s}\n"
+        f"- {{name: Card, backendName: CPU, peakCompute: 4 TFLOPS, peakDramBw: 1 TB/s, {link}}}\n"
+    )
+    page.get_by_role("button", name="Use this table").click()
+    expect(page.get_by_text("Placed again: an answer takes")).to_be_visible()
+    for _ in range(2):  # also after a reload
+        for name in ("first", "second"):
+            expect(page.locator(f"[data-model={name}]").get_by_text("Card 3")).to_be_visible()
+        card = page.locator("[data-device=Card]")
+        expect(card.get_by_text(re.compile("^weights of first"))).to_be_visible()
+        expect(page.get_by_role("textbox", name="Memory of Card")).to_have_value("")
+        expect(page.get_by_role("textbox", name="Memory of CPU")).to_have_value("")
+        swatch, bar = row.locator(".set-ops .swatch"), card.locator(".set-part").first
+        colour = "(e) => getComputedStyle(e).backgroundColor"
+        assert swatch.evaluate(colour) == bar.evaluate(colour)
+        page.reload()
+    page.get_by_role("link", name="first", exact=True).click()
+    ready(page)
+    page.get_by_role("tab", name="Devices").click()
+    expect(page.locator("#device-forms").get_by_text("Card", exact=True)).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +144,18 @@ def test_throughputs_come_with_an_interval_and_a_prediction(chain: Graph) -> Non
         result.to_dict()["predicted_throughput"] == result.predicted_throughput
         and result.predicted is None
     )
+
+
+@pytest.mark.parametrize("mode", ["latency", "throughput"])
+def test_a_prediction_on_an_assumed_speed_has_one_digit(chain: Graph, mode: str) -> None:
+    card = {"name": "Card", "backendName": "CPU", "link": {"bandwidth": 1e10, "latency": 1e-5}}
+    result = editor.partition(chain, [card]).benchmark(seconds=0.1, mode=mode)
+    assert result.assumed_speeds == ("Card",)
+    unit = r"[mµ]?s" if mode == "latency" else "requests/s"
+    assert re.fullmatch(rf"about [1-9][0,]* {unit}", result.prediction)
+    said = result.comparison_with_prediction
+    assert f"estimate from shapes {result.prediction}, measured " in said
+    assert "%" not in said, "a share of a rough figure would have digits that it has not"
 
 
 def test_the_predicted_rate_is_that_of_the_busiest_processor_or_of_those_in_flight(

@@ -24,6 +24,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.sets import (
     change_memory,
     change_runs,
+    change_table,
     exported,
     memory_text,
     open_address,
@@ -260,3 +261,34 @@ def test_a_set_names_no_plan_outside_the_roots(
     state.limit_paths([str(inside)])
     with pytest.raises(EditorError, match="outside the folders"):
         open_address(state, OpenRequest(str(inside / "set.json"), "HETERO"))
+
+
+def test_another_device_table_is_used_where_it_fits_and_takes_pins_with_it(
+    state: AppState, folder: Path
+) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(8)))
+    first = opened(state, identity)
+    document, task = first.documents[0], Task("Placing", True)
+    on_slow, on_other = (int(op) for op in document.graph.order[-2:])
+    assert document.paint([on_slow], 0) is None and document.paint([on_other], 1) is None
+
+    before = opened(state, identity).models.to_dict()
+    for text, cause in (
+        ("- name: Slow\n  memory: much", "device table:2: memory must be a size"),
+        ("- name: Slow\n  memmory: 1MB", "device table:2: unknown key 'memmory'"),
+        ("", "device table:1: a device table is a list of devices"),
+        ("- {name: Slow, backendName: CPU, memory: 1kB}", "memory"),
+    ):
+        with pytest.raises(EditorError, match=cause):
+            change_table(state, identity, text, task)
+        assert opened(state, identity).models.to_dict() == before
+
+    text = "- {name: Slow, backendName: CPU}\n- {name: Third, backendName: CPU, peakCompute: 2 TFLOPS}\n"
+    assert "Placed again" in change_table(state, identity, text, task)
+    now = opened(state, identity)
+    assert [device.name for device in now.models.devices] == ["Slow", "Third"]
+    assert [d["name"] for d in now.record.devices] == ["Slow", "Third"]
+    for member in now.models.members:
+        assert list(member.plan.placement.op_counts) == ["Slow", "Third"]
+    keys = document.graph.op_keys
+    assert now.documents[0].placement.settings.pins == {keys[on_slow]: "Slow"}

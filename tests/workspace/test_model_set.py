@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -158,3 +159,18 @@ def test_the_command_line_places_a_set(tmp_path: Path) -> None:
     done = run("set", EXAMPLES / "models" / "nothing.onnx", cwd=tmp_path)
     assert done.returncode == 1
     assert "no such file" in done.stderr
+
+
+def test_times_on_an_assumed_speed_have_one_digit(tmp_path: Path) -> None:
+    paths = [chain(tmp_path / "a.onnx", 3), chain(tmp_path / "b.onnx", 5)]
+    time = r"[\d.]+ [mµ]?s\b"
+    rough = r"about [1-9]0{0,2} [mµ]?s\b"
+    stated = editor.partition_set(paths, table(None)).text()
+    assert re.search(time, stated) and "about" not in stated
+    assumed = [{k: v for k, v in each.items() if k != "peakCompute"} for each in table(None)]
+    found = editor.partition_set(paths, assumed, "priority", policy_options={"first": "Fast"})
+    assert [each.assumed_speeds for each in found.members] == [("Fast",), ("Fast",)]
+    said = [line for line in found.text().splitlines() if "Slow" not in line]
+    assert len(said) == 4
+    for line in said:
+        assert len(re.findall(rough, line)) == len(re.findall(time, line)) > 0, line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +124,15 @@ def test_the_command_line_places_and_measures_phases(tmp_path: Path) -> None:
     (tmp_path / "out" / "bad.json").write_text(json.dumps(damaged))
     with pytest.raises(editor.PlanError, match="damaged plan"):
         editor.load_plan(tmp_path / "out" / "bad.json")
+
+
+def test_seconds_on_an_assumed_speed_have_one_digit(tmp_path: Path) -> None:
+    devices = table(1e13)
+    path = plain_decoder(tmp_path / "plain.onnx")
+    stated = editor.partition(path, devices, "optimal").phases(64, 8)[1].text()
+    assert "about" not in stated
+    del devices[1]["peakDramBw"]
+    first = {"policy_options": {"first": "Card"}}
+    text = editor.partition(path, devices, "priority", **first).phases(64, 8)[1].text()
+    times = re.findall(r"[\d.]+ [mµ]?s\b", text)
+    assert len(re.findall(r"about [1-9]0{0,2} [mµ]?s\b", text)) == len(times) >= 2, text

@@ -73,7 +73,7 @@ from editor.execution.measure.turns import (
 )
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
-from editor.placement.chosen_costs import predicted_rate
+from editor.placement.chosen_costs import assumed_speeds, predicted_rate
 from editor.placement.energy import energy_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
@@ -486,10 +486,12 @@ class Benchmark:
         With several requests in flight their rate; parts of a run say nothing then, as each waits for others.
         """
         costs, basis = costs_by_best_source(placement)
+        assumed = tuple(assumed_speeds(placement, costs))
         if self.mode != "latency":
             return {
                 "predicted": None,
                 "predicted_basis": basis,
+                "assumed_speeds": assumed,
                 "surprise": "",
                 "predicted_throughput": predicted_rate(placement, costs, self.requests),
             }
@@ -513,6 +515,7 @@ class Benchmark:
         return {
             "predicted": placement.price(costs).total,
             "predicted_basis": basis,
+            "assumed_speeds": assumed,
             "surprise": why,
         }
 

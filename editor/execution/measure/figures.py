@@ -11,7 +11,15 @@ import numpy as np
 from editor.execution.measure.statistics import median_interval, medians_of_turns
 from editor.kinds import Basis, Kind, compare_medians, kind_of_run
 from editor.placement.energy import Energy
-from editor.text import human_bytes, human_joules, human_rate, human_seconds, pluralize
+from editor.text import (
+    human_bytes,
+    human_joules,
+    human_rate,
+    human_seconds,
+    pluralize,
+    rough_rate,
+    rough_seconds,
+)
 
 _FEW = 4
 """Most ops to name in one line."""
@@ -295,6 +303,8 @@ class BenchmarkResult:
     environment: dict[str, str]
     predicted_throughput: float | None = None
     """requests per second by the same costs; None in mode latency"""
+    assumed_speeds: tuple[str, ...] = ()
+    """Accelerators that the plan uses and whose speed the prediction assumes"""
     precision_notes: tuple[str, ...] = ()
     """Of runtimes that are told to keep float32 where they would compute in less by themselves."""
     memory: tuple[MemoryUse, ...] = ()
@@ -372,10 +382,16 @@ class BenchmarkResult:
 
     @property
     def prediction(self) -> str:
-        """E.g. "6.9 ms", in mode throughput "145.2 requests/s"; "" without a prediction."""
+        """E.g. "6.9 ms", in mode throughput "145.2 requests/s"; "" without a prediction.
+
+        "about 7 ms" where it rests on assumed speeds.
+        """
+        seconds, rate = human_seconds, human_rate
+        if self.assumed_speeds:
+            seconds, rate = rough_seconds, rough_rate
         if self.mode == "throughput":
-            return human_rate(self.predicted_throughput) if self.predicted_throughput else ""
-        return human_seconds(self.predicted) if self.predicted else ""
+            return rate(self.predicted_throughput) if self.predicted_throughput else ""
+        return seconds(self.predicted) if self.predicted else ""
 
     @property
     def comparison_with_prediction(self) -> str:
@@ -392,9 +408,8 @@ class BenchmarkResult:
             )
         if not measured:  # how fast a stand-in is says nothing about the device
             return f"{self.predicted_basis} {self.prediction}, on stand-ins {figure}"
-        return (
-            f"{self.predicted_basis} {self.prediction}, measured {figure} ({change * 100:+.0f} %)"
-        )
+        percent = "" if self.assumed_speeds else f" ({change * 100:+.0f} %)"
+        return f"{self.predicted_basis} {self.prediction}, measured {figure}{percent}"
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON; times in seconds; ``kind`` says what each is."""

@@ -9,9 +9,10 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.web.app_state import AppState
-from editor.web.pages.model_set import set_parts
+from editor.web.pages.model_set import set_body, set_parts, set_table
 from editor.web.panels.notice import notice
-from editor.web.sets import change_memory, change_runs, opened, place_again
+from editor.web.panels.parts import problem
+from editor.web.sets import change_memory, change_runs, change_table, opened, place_again
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -24,6 +25,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         parts,
         said,
+        Output("set-table", "value"),
         Input(fields, "value"),
         Input(limits, "value"),
         State(fields, "id"),
@@ -39,16 +41,39 @@ def register(app: Dash, state: AppState) -> None:
         identity: str,
     ) -> Any:
         runs, memory = _by_name(ids, values), _by_name(devices, sizes)
+        text: Any = no_update
         try:
             if await state.long_work.run(change_memory, state, identity, memory):
                 note = notice("“Place again” places the models within this memory.")
+                text = set_table(await state.long_work.run(opened, state, identity))
             elif await state.long_work.run(change_runs, state, identity, runs):
                 note = None
             else:
                 raise PreventUpdate  # a field was left as it was
-            return await _shown(identity), note
+            return await _shown(identity), note, text
         except EditorError as error:
-            return _unchanged(), notice(str(error), bad=True)
+            return _unchanged(), notice(str(error), bad=True), no_update
+
+    @app.callback(
+        Output("set-body", "children"),
+        said,
+        Output("set-table-problem", "children"),
+        Input("set-table-use", "n_clicks"),
+        State("set-table", "value"),
+        State("set", "data"),
+        prevent_initial_call=True,
+        running=[(Output("set-table-use", "busy"), True, False)],
+    )
+    async def use_table(clicks: int | None, text: str | None, identity: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        try:
+            with state.tasks.begin(identity, "Placing the models on other devices") as task:
+                words = await state.long_work.run(change_table, state, identity, text or "", task)
+            found = await state.long_work.run(opened, state, identity)
+            return await state.long_work.run(set_body, state, found), notice(words), None
+        except EditorError as error:
+            return no_update, None, problem(str(error), "The table was not changed")
 
     @app.callback(
         parts,

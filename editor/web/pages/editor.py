@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import dash_cytoscape as cyto
@@ -28,6 +26,7 @@ from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.fallback_table import fallbacks_panel
+from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import icon_button, scheme_toggle
 from editor.web.panels.rules_panel import rules_panel
@@ -357,28 +356,6 @@ def _export_menu(document: Document) -> controls.Popover:
     )
 
 
-def _missing_weights(graph: Graph) -> html.Div | None:
-    """Says which files of weights are missing, and takes them; those that are cut short are not replaced."""
-    if not graph.missing_note:
-        return None
-    absent = [name for name, said in graph.missing.items() if name == said]
-    label = f"Add {PurePosixPath(absent[0]).name}" if len(absent) == 1 else "Add the files"
-    add = html.Button(
-        f"{label} …",
-        className="tool small",
-        title=f"Copies what you choose to {graph.folder}",
-        **{"data-upload": "weights", "data-weights-files": json.dumps(absent)},
-    )
-    return html.Div(
-        [
-            html.Span(f"{graph.missing_note[:1].upper()}{graph.missing_note[1:]}."),
-            add if absent else None,
-        ],
-        id="missing-weights",
-        role="alert",
-    )
-
-
 def _canvas(document: Document) -> list[Any]:
     count, notes = len(visible_ops(document.graph)), document.graph.own_notes
     if not count:
@@ -429,7 +406,7 @@ def _canvas(document: Document) -> list[Any]:
                     ],
                     **{"aria-label": "What the colours mean"},
                 ),
-                _missing_weights(document.graph),
+                missing_weights([document]),
             ],
             className="colour-by",
         ),

@@ -7,15 +7,17 @@ from typing import Any
 from dash import html
 
 from editor.devices.device import Device
-from editor.exports.dot import device_colour
+from editor.devices.table_text import table_text
 from editor.placement.choices import policy_choices
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, one_digit, pluralize
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
+from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
 from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set
+from editor.web.view import colours_of
 from editor.workspace.document import Document
 from editor.workspace.model_set import Member, ModelSet, SharedDevice
 
@@ -73,8 +75,9 @@ def set_page(state: AppState, found: OpenSet) -> html.Div:
                         ],
                         className="set-title",
                     ),
+                    missing_weights(found.documents),
                     html.Div(id="notice"),
-                    html.Div(_body(state, found), id="set-body"),
+                    html.Div(set_body(state, found), id="set-body"),
                 ],
                 id="set-main",
             ),
@@ -93,10 +96,10 @@ _COLUMNS = (
 
 def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
     """What changes on the page of a set, by place: fields stay as they are, so that who types in one is not interrupted."""
-    models = found.models
+    models, colours = found.models, colours_of(found.documents[0], found.models.devices)
     parts: dict[str, list[Any]] = {
         "answer": [
-            html.B(f"{human_seconds(models.seconds)} an answer", className="set-figure"),
+            html.B(f"{models.answer_in_words} an answer", className="set-figure"),
             " ",
             basis_badge(models.basis),
             html.Span(
@@ -104,7 +107,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
                 className="hint",
             ),
         ],
-        "devices": [_device(models, i, device) for i, device in enumerate(models.shared)],
+        "devices": [_device(models, device, colours[device.device]) for device in models.shared],
     }
     for i, (member, document) in enumerate(zip(models.members, found.documents, strict=True)):
         share = member.of_answer / models.seconds if models.seconds else 0.0
@@ -112,16 +115,19 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
             f"{i} name": [pluralize(len(member.plan.subgraphs), "subgraph")],
             f"{i} plan": _plan(state, models, member, document),
             f"{i} runs": ["assumed" if member.source == "assumed" else ""],
-            f"{i} run": [human_seconds(member.seconds), " ", basis_badge(member.basis)],
+            f"{i} run": [member.in_words(member.seconds), " ", basis_badge(member.basis)],
             f"{i} answer": [
-                human_seconds(member.of_answer),
-                html.Div(f"{share:.0%}", className="soft"),
+                member.in_words(member.of_answer),
+                html.Div(
+                    f"about {one_digit(share):.0%}" if models.is_rough else f"{share:.0%}",
+                    className="soft",
+                ),
             ],
         }
     return parts
 
 
-def _body(state: AppState, found: OpenSet) -> list[Any]:
+def set_body(state: AppState, found: OpenSet) -> list[Any]:
     """The figure of the set, its models and its devices."""
     parts = set_parts(state, found)
 
@@ -160,12 +166,7 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
                 html.Td(
                     [
                         part(f"{i} run"),
-                        controls.Link(
-                            "Benchmark",
-                            href=f"/d/{document.id}#benchmark",
-                            className="soft",
-                            title=f"Measure the plan of {member.name} in the editor",
-                        ),
+                        _benchmark(member, document),
                     ]
                 ),
                 html.Td(part(f"{i} answer")),
@@ -201,7 +202,53 @@ def _body(state: AppState, found: OpenSet) -> list[Any]:
             className="set-limits",
         ),
         part("devices"),
+        html.Details(
+            [
+                html.Summary("Device table"),
+                html.Div(id="set-table-problem"),
+                controls.Field(
+                    id="set-table",
+                    label="Devices by priority, as YAML",
+                    value=set_table(found),
+                    rows=12,
+                ),
+                html.Div(
+                    [
+                        controls.Button("Use this table", id="set-table-use"),
+                        html.Span(
+                            "All models are placed on it; pins that do not fit it go.",
+                            className="hint",
+                        ),
+                    ],
+                    className="set-table-end",
+                ),
+            ],
+            id="set-devices",
+        ),
     ]
+
+
+def set_table(found: OpenSet) -> str:
+    """The device table of a set as YAML."""
+    return table_text([device.entry for device in found.models.devices])
+
+
+def _benchmark(member: Member, document: Document) -> Any:
+    """The way to measure a model; without its weights it says why there is none."""
+    if lacking := document.graph.weights_problem:
+        return html.Span(
+            "Benchmark",
+            className="soft",
+            role="link",
+            title=lacking,
+            **{"aria-disabled": "true"},
+        )
+    return controls.Link(
+        "Benchmark",
+        href=f"/d/{document.id}#benchmark",
+        className="soft",
+        title=f"Measure the plan of {member.name} in the editor",
+    )
 
 
 _TOGETHER = ("memory", "optimal:latency", "priority")
@@ -224,20 +271,20 @@ def _plan(state: AppState, models: ModelSet, member: Member, document: Document)
     """A run from left to right, and how many ops each device has."""
     picture_plan(state.store.folder, document, ribbon_of(document))
     picture = thumbnail_of(state.store.folder, document.id)
-    counts = member.plan.placement.op_counts
+    counts, colours = member.plan.placement.op_counts, colours_of(document, models.devices)
     ops = [
         html.Span(
-            [swatch(device_colour(i)), f"{device.name} {counts[device.name]:,}"],
+            [swatch(colours[device.name]), f"{device.name} {counts[device.name]:,}"],
             className="set-ops",
         )
-        for i, device in enumerate(models.devices)
+        for device in models.devices
         if counts.get(device.name)
     ]
     shown = html.Img(src=picture[0], alt=picture[1], title=picture[1]) if picture else None
     return [shown, html.Div(ops)]
 
 
-def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section:
+def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section:
     held = models.held(device.device)
     most = max(each.needed for each in models.shared) or 1
     top = max(device.needed, device.limit if device.limit is not None else most, 1)
@@ -252,7 +299,6 @@ def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section
         parts.append((f"a run of {models.members[longest].name}", device.run, " set-run"))
     words = " + ".join(f"{what} {human_bytes(size)}" for what, size, _ in parts)
     limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
-    colour = device_colour(number)
     return html.Section(
         [
             html.H3(
@@ -268,7 +314,7 @@ def _device(models: ModelSet, number: int, device: SharedDevice) -> html.Section
                             )
                             if over
                             else None,
-                            f", computes for {human_seconds(device.busy)} of an answer",
+                            f", computes for {device.busy_in_words} of an answer",
                         ]
                     ),
                 ]

@@ -26,7 +26,7 @@ from editor.web.panels.layout_figures import (
     Figure,
     count_cell,
     joules_cell,
-    latency_chart,
+    layout_chart,
     per_second,
     rate,
     speed_cell,
@@ -34,7 +34,7 @@ from editor.web.panels.layout_figures import (
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
-from editor.web.view import colours_of, layout_costs, measured_plans, plan_costs, step_of
+from editor.web.view import aim_of, colours_of, layout_costs, measured_plans, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
     BY_OPENVINO,
@@ -229,7 +229,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         document,
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
-    measured = measured_plans(document)
+    measured, aim = measured_plans(document), aim_of(now.settings)
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
     rows, bars = [], list[Bar]()
@@ -306,14 +306,11 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         )
         latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(base), rate, bases, True)
+        figure_of = {"latency": latency, "throughput": most}
+        runs = {mode: measured.get((layout.placement.fingerprint, mode)) for mode in figure_of}
         speeds = [
-            speed_cell(
-                mode,
-                measured.get((layout.placement.fingerprint, mode)),
-                measured.get((now.fingerprint, mode)),
-                figure,
-            )
-            for mode, figure in (("latency", latency), ("throughput", most))
+            speed_cell(mode, runs[mode], measured.get((now.fingerprint, mode)), figure)
+            for mode, figure in figure_of.items()
         ]
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
@@ -321,8 +318,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             words = f"cannot run: {pluralize(len(unable), 'op')} refused there"
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
         else:
-            run = measured.get((layout.placement.fingerprint, "latency"))
-            bars.append(Bar(layout.name, row["predicted"], own_basis.kind, bases.rough, run))
+            bars.append(Bar(layout.name, figure_of[aim], runs[aim]))
         rows.append(
             html.Tr(
                 [
@@ -402,7 +398,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ],
             className="row",
         ),
-        *latency_chart(bars),
+        *layout_chart(aim, bars),
     ]
 
 

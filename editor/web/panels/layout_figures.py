@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dash import html
 
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
-from editor.text import human_joules, human_seconds, one_digit, rough_rate, rough_seconds
+from editor.text import human_joules, one_digit, rough_rate
 from editor.web.panels.parts import kind_badge
 from editor.workspace.history import Run
 
@@ -45,14 +45,10 @@ class Figure(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The latency of a layout."""
+    """A layout in the chart."""
 
     name: str
-    worked_out: float
-    kind: Kind
-    """Of what was worked out"""
-    rough: bool
-    """Whether that rests on assumed speeds"""
+    figure: Figure
     run: Run | None
     """A measurement of the same plan"""
 
@@ -120,45 +116,69 @@ def count_cell(value: int, base: int, form: Callable[[int], str], note: str = ""
     return html.Td([form(value) + note, " ", _change(value, base, form)])
 
 
-def latency_chart(bars: Sequence[Bar]) -> list[Any]:
-    """A bar for each layout, as long as the latency that the table has of it."""
+def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
+    """A bar for each layout, as long as the time or the rate that the table has of it.
+
+    Measured layouts come first, and the best of either kind before the others.
+    """
+    sign = -1 if mode == "throughput" else 1
     shown = [
-        (bar, Kind.MEASUREMENT, float(bar.run.figures["median"]))
-        if bar.run is not None
-        else (bar, bar.kind, bar.worked_out)
+        (bar, bar.figure.bases.layout.kind, bar.figure.value, None)
+        if bar.run is None
+        else (bar, Kind.MEASUREMENT, _of_run(bar.run, mode), _interval(bar.run, mode))
         for bar in bars
     ]
-    longest = max((value for *_, value in shown), default=0.0)
-    kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, _ in shown)]
-    rows = []
-    for bar, kind, value in shown:
-        estimate = (rough_seconds if bar.rough else human_seconds)(bar.worked_out)
-        words: list[Any] = [estimate]
-        if bar.run is not None:
-            beside = html.Span(f" {bar.kind.participle} {estimate}", className="beside")
-            words = [html.B(human_seconds(value)), beside]
-        width = f"{max(100 * value / longest if longest else 0, 0.5):.1f}%"
-        rows.append(
-            html.Div(
-                [
-                    html.Span(bar.name, className="bar-name", title=bar.name),
-                    html.Span(
-                        className=f"bar {kind}", title=kind.participle, style={"width": width}
-                    ),
-                    html.Span(words),
-                ],
-                className="bar-row",
-                **{"data-bar": bar.name, "data-kind": str(kind)},
-            )
-        )
+    shown.sort(key=lambda each: (each[0].run is None, sign * each[2]))
+    longest = max((max((value, *(ends or ()))) for *_, value, ends in shown), default=0.0)
+    kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, *_ in shown)]
     legend = [
         html.Span([html.Span(className=f"bar {kind}"), kind.participle], className="bar-key")
         for kind in kinds
     ]
+    if any(ends for *_, ends in shown):
+        mark = html.Span(className="bar-interval")
+        legend.append(html.Span([mark, "95 % interval"], className="bar-key"))
+    heading = "Throughput in requests/s, which this plan aims at " if sign < 0 else "Latency "
     return [
-        html.H3(["Latency ", *legend], id="compare-legend"),
-        html.Div(rows, className="bars", id="compare-chart"),
+        html.H3([heading, *legend], id="compare-legend"),
+        html.Div(
+            [_bar_row(*each, longest or 1.0) for each in shown],
+            className="bars",
+            id="compare-chart",
+        ),
     ]
+
+
+def _bar_row(
+    bar: Bar, kind: Kind, value: float, ends: tuple[float, float] | None, longest: float
+) -> html.Div:
+    """A line of the chart; ``ends`` are those of the interval, where there is one."""
+    figure = bar.figure
+    words: list[Any] = [figure.words]
+    if bar.run is not None:
+        worked_out = f" {figure.bases.layout.kind.participle} {figure.words}"
+        words = [html.B(figure.form(value)), html.Span(worked_out, className="beside")]
+    width = f"{max(100 * value / longest, 0.5):.1f}%"
+    drawn = [html.Span(className=f"bar {kind}", title=kind.participle, style={"width": width})]
+    if ends is not None:
+        low, high = (100 * end / longest for end in ends)
+        drawn.append(
+            html.Span(
+                className="bar-interval",
+                title=f"95 % interval {figure.form(ends[0])} to {figure.form(ends[1])}",
+                style={"left": f"{low:.1f}%", "width": f"{high - low:.1f}%"},
+            )
+        )
+    name = html.B(bar.name) if figure.bases.is_plan else bar.name
+    return html.Div(
+        [
+            html.Span(name, className="bar-name", title=bar.name),
+            html.Span(drawn, className="bar-track"),
+            html.Span(words),
+        ],
+        className="bar-row",
+        **{"data-bar": bar.name, "data-kind": str(kind)},
+    )
 
 
 def _of_run(run: Run, mode: str) -> float:

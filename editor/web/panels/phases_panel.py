@@ -9,7 +9,7 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.states import sequence_dim, states_of
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, pluralize
 from editor.web import controls
 from editor.web.panels.parts import basis_badge, swatch
 from editor.web.view import colours_of
@@ -128,10 +128,10 @@ def _row(choice: PhaseChoice, twins: Sequence[PhaseChoice], is_chosen: bool = Fa
     return html.Tr(
         [
             name,
-            html.Td(human_seconds(choice.first_token)),
-            html.Td(human_seconds(choice.token)),
-            html.Td(human_seconds(choice.handover) if choice.handover else "no"),
+            html.Td(choice.in_words(choice.first_token)),
+            html.Td(choice.in_words(choice.token)),
+            html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
             html.Td(extra or "none"),
-            html.Td(html.B(human_seconds(choice.answer))),
+            html.Td(html.B(choice.in_words(choice.answer))),
         ]
     )

@@ -1,0 +1,78 @@
+"""Figures that rest on the assumed speed of a device have one digit wherever the page shows them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from decoders import plain_decoder
+from pages import Serve, ready, says, says_exactly
+from playwright.sync_api import Locator, Page, expect
+
+ASSUMED = "- {name: Card, backendName: CPU, link: {bandwidth: 8 GB/s, latency: 10 us}}\n"
+STATED = (
+    "- {name: Card, backendName: CPU, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, "
+    "link: {bandwidth: 8 GB/s, latency: 10 us}}\n"
+)
+HOST = "- {name: Host, backendName: CPU}\n"
+ROUGH = re.compile(r"about [1-9]0{0,2} [mµ]?s")
+TIME = re.compile(r"[\d.]+ [mµ]?s")
+
+
+def expect_rough(shown: Locator) -> None:
+    """Expects times of one digit, and no others."""
+    expect(shown).to_be_visible()
+    says_exactly(shown, ROUGH)
+    text = shown.inner_text()
+    assert len(ROUGH.findall(text)) == len(TIME.findall(text)), text
+
+
+def test_predictions_on_assumed_speeds_have_one_digit(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    model, devices = plain_decoder(tmp_path / "decoder.onnx"), tmp_path / "devices.yaml"
+    devices.write_text(ASSUMED + HOST)
+    page.goto(serve(str(model), "--devices", str(devices)).url)
+    ready(page)
+    expect_rough(page.locator("#verdict .headline"))
+
+    page.click("role=tab[name=Compare]")
+    page.fill("#phases-lengths", "prompt=64,new=8")
+    page.click("#phases-start")
+    rows = page.locator("#phases-table tbody tr")
+    expect(rows.first).to_be_visible()
+    for cell in (1, 2, 5):  # the first token, each token, the answer
+        expect_rough(rows.first.locator("td").nth(cell))
+
+    page.click("role=tab[name=Benchmark]")
+    page.fill("#bench-seconds", "0.2")
+    page.click("#bench-start")
+    said = page.locator("#bench-cards").get_by_text(re.compile("^Estimate from shapes about"))
+    says_exactly(
+        said,
+        re.compile(r"^Estimate from shapes about [1-9]0{0,2} [mµ]?s, measured [\d.]+ [mµ]?s[.:]"),
+    )
+
+
+def test_a_set_on_assumed_speeds_has_one_digit_and_more_where_they_are_stated(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder, devices = tmp_path / "models", tmp_path / "devices.yaml"
+    folder.mkdir()
+    for seed in range(2):
+        plain_decoder(folder / f"decoder{seed}.onnx", seed)
+    devices.write_text(ASSUMED + HOST)
+    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    expect_rough(page.locator(".set-figure"))
+    row = page.locator("tr[data-model=decoder0]")
+    for cell in (2, 3):  # one run, and in an answer
+        expect_rough(row.locator("td").nth(cell))
+    expect(row.get_by_text(re.compile(r"^about \d0?0?%$"))).to_be_visible()
+    expect_rough(page.locator("[data-device=Card] h3"))
+    page.click("#set-place")
+    says(page.locator("#notice"), "as long as before")
+
+    devices.write_text(STATED + HOST)
+    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    says_exactly(page.locator(".set-figure"), TIME)
+    expect(page.get_by_text(re.compile("about"))).to_have_count(0)
