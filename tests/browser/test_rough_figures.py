@@ -47,6 +47,7 @@ def test_predictions_on_assumed_speeds_have_one_digit(
     page.click("role=tab[name=Benchmark]")
     page.fill("#bench-seconds", "0.2")
     page.click("#bench-start")
+    page.locator("#bench-cards .card", has_text="The plan").locator("summary").click()
     said = page.locator("#bench-cards").get_by_text(re.compile("^Estimate from shapes about"))
     says_exactly(
         said,
