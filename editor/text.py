@@ -103,6 +103,11 @@ def rough_seconds(seconds: float) -> str:
     return f"about {human_seconds(one_digit(seconds))}"
 
 
+def in_words(seconds: float, rough: bool) -> str:
+    """A time, with one digit where it rests on assumed speeds."""
+    return rough_seconds(seconds) if rough else human_seconds(seconds)
+
+
 def human_rate(requests: float) -> str:
     """ "43.6 requests/s"."""
     return f"{requests:.1f} requests/s"

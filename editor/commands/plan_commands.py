@@ -39,7 +39,7 @@ from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
-from editor.text import human_bytes, human_seconds, pluralize, rough_seconds, shortened
+from editor.text import human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
 from editor.workspace.history import Record, Store
@@ -555,7 +555,7 @@ def sizes(options: argparse.Namespace) -> int:
         table.append(
             [
                 words(row, names),
-                (rough_seconds if f["assumed_speeds"] else human_seconds)(f["predicted"]),
+                in_words(f["predicted"], bool(f["assumed_speeds"])),
                 str(row.basis),
                 str(f["subgraphs"]),
                 moved_in_words(f["moved"], f["unknown"]),

@@ -13,7 +13,7 @@ from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians
 from editor.placement.costs import peaks_of
 from editor.placement.placement import Placement
-from editor.text import human_rate, human_seconds, rough_rate, rough_seconds
+from editor.text import human_rate, human_seconds, in_words, rough_rate
 
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
@@ -32,8 +32,7 @@ def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any
 
 def time_of(totals: Mapping[str, Any]) -> str:
     """The time of one run in words, rough where the speed of an accelerator is assumed."""
-    form = rough_seconds if totals["assumed_speeds"] else human_seconds
-    return form(totals["latency"])
+    return in_words(totals["latency"], bool(totals["assumed_speeds"]))
 
 
 def rate_of(totals: Mapping[str, Any]) -> str:

@@ -56,14 +56,18 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
 
 def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:
     """The accelerators that a plan uses whose speed neither a profile nor the device table states."""
-    used = [(d, placement.devices[d]) for d in sorted(placement.used_numbers)]
-    return [
-        one.name
-        for d, one in used
-        if np.isfinite(peaks_of(one).bandwidth)
-        and not (costs.profiled and costs.profiled[d])
+    used = sorted(placement.used_numbers)
+    return [placement.devices[d].name for d in used if is_assumed(placement.devices, costs, d)]
+
+
+def is_assumed(devices: Sequence[Device], costs: Costs, number: int) -> bool:
+    """Whether a device is an accelerator whose speed neither a profile nor the device table states."""
+    one = devices[number]
+    return bool(
+        np.isfinite(peaks_of(one).bandwidth)
+        and not (costs.profiled and costs.profiled[number])
         and (one.peak_compute is None or one.peak_dram_bw is None)
-    ]
+    )
 
 
 def chosen_costs(settings: Settings) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.placement.chosen_costs import aims_at_throughput
+from editor.placement.chosen_costs import aims_at_throughput, assumed_speeds, is_assumed
 from editor.placement.costs import Costs, boundary_seconds, price, subgraph_overheads
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
 from editor.placement.subgraphs.grouping import grouping_of
-from editor.text import human_seconds
+from editor.text import in_words
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,14 @@ class Fallback:
     """How many of the ops a rule placed."""
     plan_as: str = ""
     """The element type that the device would take, if the model were planned in it; "" where that is not the reason."""
+    rough: bool = False
+    """Whether the seconds rest on assumed speeds"""
 
     @property
     def lost(self) -> str:
         """The seconds in words."""
-        if self.seconds > 0:
-            return human_seconds(self.seconds)
-        return f"none, {human_seconds(-self.seconds)} faster here" if self.seconds else "none"
+        said = in_words(abs(self.seconds), self.rough)
+        return said if self.seconds > 0 else f"none, {said} faster here" if self.seconds else "none"
 
     @property
     def op_type(self) -> str:
@@ -102,6 +103,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
                 _source(placement, ops[0], wanted),
                 sum(op in ruled for op in ops),
                 devices[wanted].published.way_out(reason),
+                is_assumed(devices, costs, wanted) or bool(assumed_speeds(placement, costs)),
             )
         )
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))

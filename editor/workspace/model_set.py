@@ -25,7 +25,7 @@ from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
-from editor.text import human_bytes, human_seconds, pluralize, rough_seconds
+from editor.text import human_bytes, in_words, pluralize
 from editor.workspace.plan import Plan, load_plan
 
 FORMAT, VERSION = "hetero-editor/set", 1
@@ -567,7 +567,7 @@ def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
 
 
 def _in_words(seconds: float, is_rough: bool) -> str:
-    return (rough_seconds if is_rough else human_seconds)(seconds)
+    return in_words(seconds, is_rough)
 
 
 def _busy(placement: Placement, device: str) -> float:

@@ -18,7 +18,7 @@ from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
 from editor.placement.kept import with_affinity
 from editor.placement.placement import Placement, solve
-from editor.text import human_bytes, human_seconds, rough_seconds
+from editor.text import human_bytes, in_words
 from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
@@ -52,7 +52,7 @@ class PhaseChoice:
 
     def in_words(self, seconds: float) -> str:
         """Some of its seconds, with one digit where they rest on assumed speeds."""
-        return (rough_seconds if self.assumed_speeds else human_seconds)(seconds)
+        return in_words(seconds, bool(self.assumed_speeds))
 
     def text(self) -> str:
         """One line."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.exports.dot import text_colour
-from editor.text import human_seconds, pluralize, rough_seconds
+from editor.text import in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import map_data, packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
@@ -82,13 +82,12 @@ def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) ->
             continue
         costs, source = layout_costs(document, layout)
         f = figures(placement, costs)
-        in_words = rough_seconds if f["assumed_speeds"] else human_seconds
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
                 pluralize(f["subgraphs"], "subgraph"),
                 pluralize(f["transfers"], "transfer"),
-                f"{in_words(f['predicted'])} {source}",
+                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} {source}",
             ]
         )
         panes.append(

@@ -16,7 +16,7 @@ from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import human_bytes, human_seconds, pluralize, rough_seconds
+from editor.text import human_bytes, human_seconds, in_words, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
@@ -160,9 +160,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                     html.Td(html.B(words(row, names))),
                     html.Td(
                         [
-                            (rough_seconds if f["assumed_speeds"] else human_seconds)(
-                                f["predicted"]
-                            ),
+                            in_words(f["predicted"], bool(f["assumed_speeds"])),
                             " ",
                             basis_badge(row.basis) if row.basis else None,
                         ]

@@ -10,7 +10,7 @@ from dash import html
 
 from editor.graph.states import tokens_of_step
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, in_words, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.panels.parts import basis_badge, swatch, with_link
@@ -91,7 +91,7 @@ def fallbacks_view(document: Document) -> list[Any]:
         _row(document, i, fallback, colours, sum(of_type[one] for one in fallback.op_types))
         for i, fallback in enumerate(found[:MOST_ROWS])
     ]
-    total = sum(f.seconds for f in found)
+    total, rough = sum(f.seconds for f in found), any(f.rough for f in found)
     rest, sums = found[MOST_ROWS:], []
     if rest:
         sums.append(
@@ -99,10 +99,11 @@ def fallbacks_view(document: Document) -> list[Any]:
                 pluralize(len(rest), "more reason"),
                 sum(len(f.ops) for f in rest),
                 sum(f.seconds for f in rest),
+                rough,
             )
         )
     if len(found) > 1:
-        sums.append(_sum_row("Total", ops, total))
+        sums.append(_sum_row("Total", ops, total, rough))
     chosen = sum(chosen_elsewhere(document.placement).values())
     verb = "is" if chosen == 1 else "are"
     by_policy = (
@@ -114,8 +115,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     now = document.placement.price(costs).total
     gains = " Falling back gains time here." if total <= 0 else ""
     said = [
-        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device: {human_seconds(now - total)} "
-        f"instead of {human_seconds(now)} ",
+        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device: {in_words(now - total, rough)} "
+        f"instead of {in_words(now, rough)} ",
         basis_badge(basis),
         f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.{by_policy}",
     ]
@@ -234,14 +235,14 @@ def _row(
     )
 
 
-def _sum_row(words: str, ops: int, seconds: float) -> html.Tr:
+def _sum_row(words: str, ops: int, seconds: float, rough: bool) -> html.Tr:
     sign = "−" if seconds < 0 else ""
     return html.Tr(
         [
             html.Td(words, colSpan=3),
             html.Td(f"{ops:,}"),
             html.Td(colSpan=4),
-            html.Td(f"{sign}{human_seconds(abs(seconds))}"),
+            html.Td(f"{sign}{in_words(abs(seconds), rough)}"),
             html.Td(),
         ]
     )

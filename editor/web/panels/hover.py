@@ -8,7 +8,8 @@ from typing import Any
 from dash import html
 
 from editor.graph.scopes.tree import scopes_of
-from editor.text import human_bytes, human_seconds
+from editor.placement.chosen_costs import is_assumed
+from editor.text import human_bytes, in_words
 from editor.web.panels.parts import basis_badge, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
@@ -79,7 +80,11 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     for d, device in enumerate(document.devices):
         can = [op for op in ops if able[op, d]]
         others = dict.fromkeys(document.graph.op_types[op] for op in ops if not able[op, d])
-        words = human_seconds(float(costs.op[can, d].sum())) if can else "cannot run"
+        words = (
+            in_words(float(costs.op[can, d].sum()), is_assumed(document.devices, costs, d))
+            if can
+            else "cannot run"
+        )
         if can and others:
             words += f" for {len(can)} of {len(ops)} ops; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
         rows.append(

@@ -19,7 +19,8 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.kinds import Kind
-from editor.text import human_bytes, human_seconds, pluralize, shortened_path
+from editor.placement.chosen_costs import is_assumed
+from editor.text import human_bytes, in_words, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
@@ -52,7 +53,7 @@ def plan(document: Document) -> list[Any]:
     """Nothing is selected: the plan in short."""
     placement, graph = document.placement, document.graph
     colours = colours_of(document)
-    seconds, rest, badge = _time_per_device(document)
+    seconds, rest, badge, rough = _time_per_device(document)
     share = seconds / seconds.sum() if seconds.sum() else seconds
     devices = [
         html.Li(
@@ -66,7 +67,7 @@ def plan(document: Document) -> list[Any]:
                     **{"data-all-on": str(i)},
                 ),
                 html.Span(
-                    f"{pluralize(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
+                    f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
                     f"{share[i]:.0%} of the time"
                 ),
                 html.Span(
@@ -84,7 +85,9 @@ def plan(document: Document) -> list[Any]:
         for i, d in enumerate(document.devices)
     ]
     beside = (
-        f"{human_seconds(rest)} more in transfers and in starting subgraphs." if rest > 0 else ""
+        f"{in_words(rest, any(rough))} more in transfers and in starting subgraphs."
+        if rest > 0
+        else ""
     )
     transfers = sorted(placement.division.transfers, key=lambda b: -b.bytes)[:_FEW]
     subgraphs = sorted(placement.subgraphs, key=lambda s: -s.size)[:_FEW]
@@ -119,8 +122,9 @@ def plan(document: Document) -> list[Any]:
     ]
 
 
-def _time_per_device(document: Document) -> tuple[Floats, float, html.Span]:
-    """[device] seconds of its subgraphs, seconds beside them, and what these figures are: measured where this plan was."""
+def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list[bool]]:
+    """[device] seconds of its subgraphs, seconds beside them, what these figures are, measured where this plan was, and
+    [device] whether its speed is assumed."""
     placement = document.placement
     run = measured_run(document, "latency")
     medians = run.figures.get("medians") if run is not None else None  # earlier versions kept none
@@ -128,7 +132,7 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span]:
         homes = [placement.device_number(s.device) for s in placement.subgraphs]
         measured: Floats = np.bincount(homes, medians, len(document.devices)).astype(np.float64)
         rest = float(run.figures["median"] - measured.sum())
-        return measured, rest, kind_badge(Kind.MEASUREMENT)
+        return measured, rest, kind_badge(Kind.MEASUREMENT), [False] * len(measured)
     costs, basis = plan_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device
     count = len(document.devices)
@@ -138,7 +142,8 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span]:
         seconds.sum()
     ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
         seconds *= price.compute / seconds.sum()
-    return seconds, float(price.total - seconds.sum()), basis_badge(basis)
+    rough = [is_assumed(document.devices, costs, d) for d in range(count)]
+    return seconds, float(price.total - seconds.sum()), basis_badge(basis), rough
 
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
@@ -217,7 +222,11 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
                     v,
                     bool(document.placement.constraints.able[number, i]),
                     colours,
-                    None if graph.op_is_constant[number] else float(costs.op[number, i]),
+                    None
+                    if graph.op_is_constant[number]
+                    else in_words(
+                        float(costs.op[number, i]), is_assumed(document.devices, costs, i)
+                    ),
                 )
                 for i, v in enumerate(why.verdicts)
             ],
@@ -461,9 +470,9 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _verdict(verdict: Any, able: bool, colours: dict[str, str], seconds: float | None) -> html.Li:
+def _verdict(verdict: Any, able: bool, colours: dict[str, str], seconds: str | None) -> html.Li:
     """What a device can do, apart from what pins and rules leave of it, and what it takes."""
-    can = "✓ can run it" if seconds is None else f"✓ {human_seconds(seconds)}"
+    can = "✓ can run it" if seconds is None else f"✓ {seconds}"
     mark = html.Span(can if able else "✗ cannot run it", className="yes" if able else "no")
     reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li(
