@@ -147,10 +147,35 @@ def op_bytes(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
     return np.asarray(read + written, np.float64)
 
 
+_READS_A_PART = {
+    "Gather": (0,),
+    "GatherElements": (0,),
+    "GatherND": (0,),
+    "GatherBlockQuantized": (0,),
+    "Slice": (0,),
+    "EmbedLayerNormalization": (2, 3, 4),
+}
+"""Type -> inputs of which an op reads no more than it writes: rows of an embedding, and not the table."""
+
+
+def op_traffic(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
+    """[op] bytes that pass through memory in a run: ``op_bytes``, without what is not read of the inputs."""
+    traffic = op_bytes(graph, tensor_bytes)
+    sizes = np.maximum(graph.tensor_bytes if tensor_bytes is None else tensor_bytes, 0)
+    for op, kind in enumerate(graph.op_types):
+        if kind in _READS_A_PART:
+            inputs, outputs = graph.op_inputs[op].tolist(), graph.op_outputs[op].tolist()
+            written = max((int(sizes[t]) for t in outputs if t >= 0), default=0)
+            for i in _READS_A_PART[kind]:
+                if i < len(inputs) and inputs[i] >= 0:
+                    traffic[op] -= max(int(sizes[inputs[i]]) - written, 0)
+    return traffic
+
+
 @cached_per_graph
 def op_work(graph: Graph) -> Floats:
     """[op] its work in one number, by which ops of one kernel share its time: operations, and bytes times 4. Cached."""
-    work = np.asarray(op_flops(graph) + 4.0 * op_bytes(graph) + 1.0, np.float64)
+    work = np.asarray(op_flops(graph) + 4.0 * op_traffic(graph) + 1.0, np.float64)
     work.flags.writeable = False
     return work
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from editor.devices.device import Device, Link
 from editor.devices.published import assumed_bytes
-from editor.graph.flops import Floats, op_bytes, op_flops
+from editor.graph.flops import Floats, op_flops, op_traffic
 from editor.graph.graph import Graph, Ints
 from editor.placement.subgraphs.minimal import minimal
 from editor.placement.wires import WireCosts, wire_costs
@@ -183,7 +183,8 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     for d, device in enumerate(devices):
         peaks = peaks_of(device)
         tensor_bytes = assumed_bytes(graph, device.published.assumes)
-        moved, sizes = op_bytes(graph, tensor_bytes), np.maximum(tensor_bytes, 0).astype(np.float64)
+        moved = op_traffic(graph, tensor_bytes)
+        sizes = np.maximum(tensor_bytes, 0).astype(np.float64)
         op[:, d] = (
             np.maximum(flops / peaks.compute, moved / peaks.memory) + peaks.per_op
         ) * device.slowdown

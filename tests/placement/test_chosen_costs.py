@@ -7,10 +7,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.__main__ import main
+from editor.graph.flops import op_traffic
 from editor.graph.graph import Graph
 from editor.kinds import Kind, too_close
 from editor.placement.chosen_costs import costs_of_plan, left_out
@@ -123,3 +127,29 @@ def test_a_disturbed_profile_tells_plans_apart_as_badly_as_an_estimate(
         costs, basis = costs_of_plan(plan.placement)
         assert left_out(plan.placement, costs) == said
         assert basis.kind is Kind.PREDICTION and too_close(1.0, 1.1, basis) == bool(said)
+
+
+def test_an_embedding_takes_the_time_of_its_rows_and_not_of_the_table(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    table = numpy_helper.from_array(np.zeros((50_000, 64), np.float32), "table")
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="embed"),
+        helper.make_node("Slice", ["rows", "zero", "one", "zero"], ["first"], name="slice"),
+        helper.make_node("Relu", ["first"], ["y"], name="relu"),
+    ]
+    numbers = [
+        numpy_helper.from_array(np.array([n]), name) for n, name in ((0, "zero"), (1, "one"))
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "embedding",
+        [info("ids", TensorProto.INT64, [8])],
+        [info("y", TensorProto.FLOAT, [1, 64])],
+        [table, *numbers],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    loaded = editor.load_model(tmp_path / "m.onnx")
+    moved = dict(zip(loaded.op_types, op_traffic(loaded), strict=True))
+    assert moved["Gather"] == 8 * 8 + 2 * 8 * 64 * 4
+    assert moved["Slice"] == 2 * 64 * 4 + 2 * 8
+    assert moved["Relu"] == 2 * 64 * 4
