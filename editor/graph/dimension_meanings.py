@@ -71,6 +71,24 @@ def meanings(graph: Graph) -> dict[str, Meaning]:
     return found
 
 
+def lengths_note(graph: Graph) -> str:
+    """What is odd about the chosen lengths of a decoder's step; "" where nothing is."""
+    of: dict[Meaning, tuple[str, int]] = {}
+    for name, meaning in meanings(graph).items():
+        if name in graph.define:
+            of.setdefault(meaning, (name, graph.define[name]))
+    three = [of.get(m) for m in (Meaning.TOTAL, Meaning.PAST, Meaning.SEQUENCE)]
+    if None in three:
+        return ""
+    (total, size), (past, seen), (new, tokens) = (each for each in three if each is not None)
+    if size >= seen + tokens:
+        return ""
+    return (
+        f"{total}={size} is less than {past}={seen} and {new}={tokens} together, which is right only for a cache that has room "
+        "for more tokens than it holds"
+    )
+
+
 def _meaning(graph: Graph, tensor: int, dims: tuple[int | str, ...], axis: int) -> Meaning:
     by_name = _by_name(str(dims[axis]))
     may_be_sound = by_name in (None, Meaning.SEQUENCE) and 0 < axis == len(dims) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from editor.files import file_state
 from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.branches import Branches, take_known_branches
+from editor.graph.dimension_meanings import lengths_note
 from editor.graph.dimensions import Dims, bind_sizes, input_dims
 from editor.graph.external_data import (
     ends_of_data,
@@ -115,9 +117,11 @@ def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, i
         raise ModelError(f"{path}: {error}") from None
     limits.check_count(str(path), "ops", len(model.graph.node), "ops")
     branches = take_known_branches(model)
-    return _Builder(model, path).graph(
+    graph = _Builder(model, path).graph(
         {**sizes, **chosen}, chosen, branches, sha256, unbound, dims, missing, facts
     )
+    note = lengths_note(graph)
+    return replace(graph, own_notes=(*graph.own_notes, note)) if note else graph
 
 
 _MOST_TEXT = 2000

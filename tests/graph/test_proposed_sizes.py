@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import EXAMPLES, ODDITIES, ROOT
+from decoders import fused_decoder
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -370,3 +371,11 @@ def test_the_first_command_of_a_new_user_works(tmp_path: Path) -> None:
     assert "sizes assumed: batch=1; --define changes them" in done.stderr
     assert dict(editor.load_plan(tmp_path / "plan.json").graph.define) == {"batch": 1}
     assert sizes_text({"batch": 1, "sequence": 8}) == "batch=1, sequence=8"
+
+
+def test_lengths_of_a_step_that_contradict_each_other_are_said(tmp_path: Path) -> None:
+    path = fused_decoder(tmp_path)
+    lengths = {"batch": 1, "sequence_length": 1, "past_sequence_length": 127}
+    assert editor.load_model(path, lengths | {"total_sequence_length": 128}).notes == ()
+    [note] = editor.load_model(path, lengths | {"total_sequence_length": 50}).notes
+    assert note.startswith("total_sequence_length=50 is less than past_sequence_length=127 and")

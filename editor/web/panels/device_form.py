@@ -29,10 +29,23 @@ def device_form_panel(document: Document) -> html.Div:
     """What stands in the tab."""
     return html.Div(
         [
-            html.P(
-                "Every change is solved at once, and is a step of the history: Ctrl+Z takes it back. Export saves the table as "
-                "YAML.",
-                className="hint wide",
+            html.Div(
+                [
+                    controls.Select(
+                        id="device-add",
+                        data=choices(),
+                        width=320,
+                        value=None,
+                        placeholder="Add a device …",
+                        **{"aria-label": "Add a device"},
+                    ),
+                    html.P(
+                        "Every change is solved at once, and is a step of the history: Ctrl+Z takes it back. Export saves the "
+                        "table as YAML.",
+                        className="hint wide",
+                    ),
+                ],
+                className="bench-controls",
             ),
             html.Div(id="device-problem", role="alert"),
             html.Div(
@@ -44,17 +57,6 @@ def device_form_panel(document: Document) -> html.Div:
             ),
             html.Div(device_forms(document), id="device-forms"),
             controls.Store(id="device-forms-table", data=[shown(d) for d in document.devices]),
-            html.Div(
-                controls.Select(
-                    id="device-add",
-                    data=choices(),
-                    width=320,
-                    value=None,
-                    placeholder="Add a device …",
-                    **{"aria-label": "Add a device"},
-                ),
-                className="bench-controls",
-            ),
         ],
         className="bench",
     )
