@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from pages import (
+    Serve,
     Server,
     act,
     figure,
@@ -503,3 +504,19 @@ def test_pages_about_the_server_s_routes_are_off(path: str, server: Server) -> N
     assert (
         b"swagger-ui" not in page and b"redoc.standalone" not in page and b'"openapi":' not in page
     )
+
+
+def test_a_long_message_is_folded_for_the_graph_is_below(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    table = tmp_path / "small.yaml"
+    entry = "- {{name: {}, backendName: CPU, memory: 4 MB}}\n"
+    table.write_text(entry.format("A") + entry.format("B"))
+    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    ready(page)
+    page.select_option("#policy", label="Optimal within memory")
+    message = page.locator("#notice .message")
+    says(message, "The model does not fit into the memory of its devices.")
+    expect(message).not_to_contain_text("Heaviest constants there", use_inner_text=True)
+    message.get_by_text("More").click()
+    says(message, "Heaviest constants there")

@@ -9,6 +9,10 @@ from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
 
+_LINES_SHOWN = 3
+"""Of a message; further ones are folded, for the graph is below."""
+
+
 def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None) -> html.Div:
     """A message that can be closed; ``command`` is one of the page (`assets/commands.js`) that helps, and its words."""
     way = (
@@ -16,8 +20,14 @@ def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None)
         if command
         else None
     )
+    lines = text.splitlines()
+    shown = lines[:_LINES_SHOWN]
+    if len(lines) > len(shown) and shown[-1].endswith(":"):
+        shown.pop()
+    rest = "\n".join(lines[len(shown) :])
+    more = html.Details([html.Summary("More"), rest]) if rest else None
     return html.Div(
-        [html.Div(text, className="message"), way, _close()],
+        [html.Div(["\n".join(shown), more], className="message"), way, _close()],
         className="note bad" if bad else "note",
         role="alert" if bad else "status",
     )
