@@ -95,8 +95,8 @@ def memory_reasons(
         if better != device[op] and wanted.over[better] > 0:
             name = constraints.devices[better].name
             return (
-                f"no room on {name}, where it would be without limits: {taken(better)} are taken, and all that would be "
-                f"there needs {human_bytes(wanted.needed.peaks[name])}"
+                f"no room on {name} for all that would be there without limits, this op among it: that needs "
+                f"{human_bytes(wanted.needed.peaks[name])}, and {taken(better)} are taken as it is"
             )
         return plain(op)
 
