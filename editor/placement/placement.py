@@ -149,15 +149,21 @@ class Placement:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of what runs: model, sizes, devices, the device of each op and the subgraphs; decisions have no part in it."""
+        """A hash of what runs: model, sizes, the devices that are used, the device of each op and the subgraphs.
+
+        Decisions have no part in it, nor have devices without a subgraph: a measurement stays one when they change.
+        """
+        used = sorted(self.used_devices, key=lambda device: device.name)
         said = (
             self.graph.sha256,
             sorted(self.graph.define.items()),
-            [dict(d.entry) for d in self.devices],
+            [dict(d.entry) for d in used],
         )
         digest = hashlib.sha256(repr(said).encode())
+        rank = np.full(len(self.devices), -1)
+        rank[[self.device_number(d.name) for d in used]] = np.arange(len(used))
         placed = self.division.subgraph_of_op >= 0
-        digest.update(np.where(placed, self.device_of_op, -1).astype("<i8").tobytes())
+        digest.update(np.where(placed, rank[self.device_of_op], -1).astype("<i8").tobytes())
         digest.update(self.division.subgraph_of_op.astype("<i8").tobytes())
         return digest.hexdigest()
 

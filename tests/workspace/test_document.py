@@ -235,6 +235,21 @@ def test_a_layout_that_was_measured_shows_its_measurement(mobilenet: Graph, tmp_
     assert "data-kind='measurement'" in text
 
 
+def test_a_measurement_stays_where_a_device_without_ops_comes_or_goes(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    figures = {"mode": "latency", "median": 0.0123, "throughput": 80.0, "estimated": False}
+    document.keep_run(figures, "automatic", document.placement)
+    table = [dict(d.entry) for d in document.devices]
+    document.set_devices([*table, {"name": "GPU"}])
+    assert "GPU" not in {d.name for d in document.placement.used_devices}
+    assert [run.figures["median"] for run in document.runs_of_plan()] == [0.0123]
+    used = document.placement.used_devices[0].name
+    document.set_devices([{**e, "memory": "1 GB"} if e["name"] == used else e for e in table])
+    assert document.runs_of_plan() == [], "another device of this name"
+
+
 def test_measured_layouts_are_ranked_by_their_intervals(mobilenet: Graph, tmp_path: Path) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     now = document.placement
