@@ -31,6 +31,7 @@ _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
 _TOLERANCE = 2e-3
 """Of logits, relative to the largest of them."""
+SIMULATED = "Planned devices were simulated on the CPU: this says nothing about their speed"
 Emit = Callable[[dict[str, Any]], None]
 
 
@@ -87,17 +88,16 @@ class TokenBenchmark:
     def text(self) -> str:
         """A few lines for a terminal."""
         sequences = f", {self.sequences} sequences in flight" if self.sequences > 1 else ""
+        how = "simulated" if self.simulated else "measured"
         lines = [
-            f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} (measured); "
+            *([SIMULATED] if self.simulated else []),
+            f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} ({how}); "
             f"{pluralize(len(self.states), 'state')} kept on the devices",
             self.figures.text(),
         ]
-        if self.simulated:
-            lines.append(
-                "Planned devices were simulated on the CPU: this says nothing about their speed"
-            )
         for figures in self.unsplit:
-            lines.append(f"{figures.text()}; this plan: {self.against(figures)}")
+            against = self.against(figures)
+            lines.append(figures.text() + (f"; this plan: {against}" if against else ""))
         lines += [
             f"{device} does not run the whole model: {why}" for device, why in self.problems.items()
         ]
@@ -116,7 +116,9 @@ class TokenBenchmark:
         return "\n".join(lines)
 
     def against(self, other: TokenFigures) -> str:
-        """How the time of a token compares with another one, where their intervals tell them apart."""
+        """How the time of a token compares with another one, where their intervals tell them apart; "" of stand-ins."""
+        if self.simulated:
+            return ""
         if self.only and other.name == f"{_UNSPLIT}{self.only}":
             return "the same, measured once more"
         mine, theirs = self.figures.token, other.token
