@@ -193,6 +193,25 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     assert "not counted" in said and "assumed" not in said and "about" not in said
 
 
+def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> None:
+    table = [
+        {"name": "GPU", "backendName": "CPU", "memory": "4 MB"},
+        {"name": "Small", "backendName": "CPU", "memory": "1 kB"},
+        {"name": "Host", "backendName": "CPU"},
+    ]
+    document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    needs = re.search(r"'Does not fit: GPU needs ([\d.]+) MB of 4 MB'", _words(document))
+    assert needs and float(needs[1]) > 4
+    assert "not measured" not in _words(document)
+    document.pin(document.placement.placed_ops[40:60].tolist(), "Small")
+    said = re.search(
+        r"'Does not fit: Small needs [\d.]+ [kM]B of 1 kB and 1 more'", _words(document)
+    )
+    assert said, "the least part of what it needs first"
+    document.pin(document.placement.placed_ops.tolist(), "Host")
+    assert "Does not fit" not in _words(document) and "not measured" in _words(document)
+
+
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))

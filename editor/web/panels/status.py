@@ -9,8 +9,8 @@ from dash import html
 
 from editor.kinds import too_close
 from editor.text import human_bytes, human_rate, human_seconds, one_digit, pluralize
-from editor.web.panels.verdict import headline
-from editor.web.view import figures_of, memory_of
+from editor.web.panels.verdict import headline, over_memory
+from editor.web.view import figures_of
 from editor.workspace.document import Document
 
 
@@ -42,11 +42,10 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
                 className="figure warning",
             )
         )
-    memory = memory_of(document)
+    limits = {d.name: d.memory or 0 for d in document.devices}
     over = [
-        f"{d.name} by {human_bytes(memory[d.name] - d.memory)}"
-        for d in document.devices
-        if d.memory is not None and memory[d.name] > d.memory
+        f"{name} by {human_bytes(size - limits[name])}"
+        for name, size in over_memory(document).items()
     ]
     if over:
         way = (
