@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from conftest import EXAMPLES, write_dag
 
+from editor.kinds import Basis, Kind
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
+from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
@@ -22,6 +24,8 @@ from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
+from editor.web.panels.devices import outcome
+from editor.web.panels.layout_figures import Bases, Figure, speed_cell
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
@@ -191,6 +195,37 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
     said = _status(state.open(OpenRequest(model, stated)))
     assert "not counted" in said and "assumed" not in said and "about" not in said
+
+
+def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppState) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
+    planned.set_automatic("optimal", {}, "minimal")
+    said, time = str(outcome(planned)), r"[\d.]+ [mµ]?s\b"
+    assert "Lower bound about" in said
+    assert len(re.findall(time, said)) == len(re.findall(r"about [1-9]0{0,2} [mµ]?s\b", said)) == 2
+    here = state.open(OpenRequest(model, "HETERO:CPU,OpenVINO.CPU"))
+    here.set_automatic("optimal", {}, "minimal")
+    assert "about" not in str(outcome(here))
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "rough", "plan_rough", "shown"),
+    [
+        (0.021, 0.0102, True, True, ["about 20 ms", "2x more"]),
+        (0.0102, 0.021, True, True, ["about 10 ms", "2x less"]),
+        (0.00103, 0.0007, False, True, ["1.03 ms", "1.5x more"]),
+        (0.014, 0.0096, True, True, ["about 10 ms"]),
+        (0.021, 0.0102, False, False, ["21 ms", "+10.8 ms"]),
+    ],
+)
+def test_rounded_figures_have_a_factor_in_place_of_a_difference(
+    value: float, base: float, rough: bool, plan_rough: bool, shown: list[str]
+) -> None:
+    basis = Basis(Kind.ESTIMATE, "from shapes")
+    bases = Bases(basis, basis, False, rough, plan_rough)
+    cell = speed_cell("latency", None, None, Figure(value, base, human_seconds, bases))
+    assert [getattr(part, "children", part) for part in cell.children if part != " "] == shown
 
 
 def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> None:
