@@ -181,6 +181,9 @@ def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -
     assert several.within_tolerance
     document = result.to_dict()
     assert json.loads(json.dumps(document))["figures"]["tokens_per_second"] > 0
+    (tmp_path / "tokens.json").write_text(json.dumps([result.to_dict()]))
+    (report,) = plan.export("md", tmp_path / "out", measured=str(tmp_path / "tokens.json"))
+    assert "a token (measured; prompt of 16 tokens, 9 new)." in report.read_text()
     whole = editor.partition(plan.graph, THREE[2:])
     alone = measure_tokens("plan", whole.placement, 4, 3)
     assert {alone.against(each) for each in alone.unsplit} == {"the same, measured once more"}

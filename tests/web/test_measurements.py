@@ -23,6 +23,7 @@ from editor.web.callbacks.exporting import _content
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
+from editor.web.packing import written
 from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
@@ -258,6 +259,23 @@ def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_report_has_the_tokens_that_were_measured(
+    document: Document, tmp_path: Path, simulated: bool
+) -> None:
+    def report() -> str:
+        return written(document, "md", tmp_path)[0].read_text()
+
+    assert "This plan was not measured." in report()
+    figures = {"mode": "tokens", "median": 0.02, "first_token": 0.3, "prompt": 8, "new": 4}
+    document.keep_run({**figures, "estimated": simulated}, "this plan", document.placement)
+    how = "simulated on the CPU, which says nothing about speed" if simulated else "measured"
+    said = f"Tokens: first token 300 ms, then 20 ms a token ({how}; prompt of 8 tokens, 4 new)."
+    assert said in report() and "not measured" not in report()
+    document.pin(document.placement.placed_ops[:2].tolist(), "OV")
+    assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
 
 
 def test_the_verdict_of_a_plan_is_known_after_a_restart(

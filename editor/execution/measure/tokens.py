@@ -79,6 +79,8 @@ class TokenBenchmark:
     states: tuple[State, ...]
     only: str = ""
     """The device that runs all of the plan, which then is the unsplit model on it; "" where several do"""
+    fingerprint: str = ""
+    """Of the placement, by which a report knows its plan"""
 
     @property
     def within_tolerance(self) -> bool:
@@ -147,6 +149,7 @@ class TokenBenchmark:
             "format": "hetero-editor/tokens",
             "version": 1,
             "plan": self.plan,
+            "fingerprint": self.fingerprint,
             "prompt": self.prompt,
             "new": self.new,
             "sequences": self.sequences,
@@ -241,6 +244,7 @@ def measure_tokens(
         any(d.planned for d in placement.used_devices),
         plan.states,
         placement.subgraphs[0].device if len(placement.subgraphs) == 1 else "",
+        placement.fingerprint,
     )
 
 
