@@ -66,8 +66,12 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     assert measured_run(document) is None, "another plan"
     document.unpin(painted)
     assert measured_run(document) == result, "the plan that was measured, two steps later"
+    document.set_automatic("optimal", {"costs": "estimate"}, "minimal")
     state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
-    asyncio.run(_ended(state, document.id))
+    assert asyncio.run(_ended(state, document.id)).startswith("Profiled. Choose “Costs: ")
+    document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+    assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
+    document.set_automatic("priority", {}, "minimal")
     assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))
     cancelled.job.cancel()
@@ -308,7 +312,8 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         later.close()
 
 
-async def _ended(state: AppState, document: str) -> None:
+async def _ended(state: AppState, document: str) -> str:
     async for event in follow_run(state, document):
         if event["done"]:
-            return
+            return event["text"]
+    return ""

@@ -259,15 +259,16 @@ def _room(used: int, device: Device) -> list[Any]:
     if device.memory is None:
         return [
             html.Span(
-                human_bytes(used), title="Most memory that the device needs at a time of the run"
+                human_bytes(used),
+                title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
-    text = f"{human_bytes(used)} of {human_bytes(device.memory)}"
+    text = f"peak {human_bytes(used)} of {human_bytes(device.memory)}"
     if used <= device.memory:
         return [
             html.Span(
                 text,
-                title="Most memory that the device needs at a time of the run, and what it has",
+                title="Peak memory: the most that the device needs at a time of the run, and what it has",
             )
         ]
     return [

@@ -236,6 +236,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
         None
         if graph.op_is_constant[number]
         else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
+        html.H4("Pin to"),
         html.Div(
             [
                 html.Button(
