@@ -31,7 +31,7 @@ from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
-from editor.web.view import measured_run, plan_costs
+from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -231,6 +231,24 @@ def test_rounded_figures_have_a_factor_in_place_of_a_difference(
     bases = Bases(basis, basis, False, rough, plan_rough)
     cell = speed_cell("latency", None, None, Figure(value, base, human_seconds, bases))
     assert [getattr(part, "children", part) for part in cell.children if part != " "] == shown
+
+
+def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    for devices, rough in (("HETERO:NPU,CPU", True), ("HETERO:CPU,NPU", False)):
+        planned = state.open(OpenRequest(model, devices))
+        before = figures_of(planned)
+        assert before["rough"] is rough
+        planned.pin(planned.placement.placed_ops[10:90].tolist(), "CPU" if rough else "NPU")
+        said = str(
+            [
+                p.to_plotly_json()
+                for p in status(planned, before)
+                if p is not None and "predicted" in str(p)
+            ]
+        )
+        assert re.search(r"'[\d.,]+x (more|less)'", said), said
+        assert not re.search(r"'[+−][\d.]+ [mµ]?s'", said), said
 
 
 def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> None:

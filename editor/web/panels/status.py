@@ -9,6 +9,7 @@ from dash import html
 
 from editor.kinds import too_close
 from editor.text import human_bytes, human_rate, human_seconds, one_digit, pluralize
+from editor.web.panels.layout_figures import factor_of_rough
 from editor.web.panels.verdict import headline, over_memory
 from editor.web.view import figures_of
 from editor.workspace.document import Document
@@ -79,9 +80,12 @@ def _headline(
 def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
     new, old = now[key], before[key] or now[key]
-    known = one_digit if now["rough"] or before["rough"] else float
-    change = known(new - old) if form(known(new)) != form(known(old)) else 0
-    return _delta(change, form, key == "rate", ranked=not too_close(new, old, now["basis"]))
+    ranked = not too_close(new, old, now["basis"])
+    if now["rough"] or before["rough"]:
+        shown = (one_digit(v) if at["rough"] else v for v, at in ((new, now), (old, before)))
+        return factor_of_rough(*shown, key == "rate") if ranked else None
+    change = new - old if form(new) != form(old) else 0
+    return _delta(change, form, key == "rate", ranked=ranked)
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
