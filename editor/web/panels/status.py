@@ -82,8 +82,9 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     new, old = now[key], before[key] or now[key]
     ranked = not too_close(new, old, now["basis"])
     if now["rough"] or before["rough"]:
-        shown = (one_digit(v) if at["rough"] else v for v, at in ((new, now), (old, before)))
-        return factor_of_rough(*shown, key == "rate") if ranked else None
+        mine = one_digit(new) if now["rough"] else new
+        others = one_digit(old) if before["rough"] else old
+        return factor_of_rough(mine, others, key == "rate") if ranked else None
     change = new - old if form(new) != form(old) else 0
     return _delta(change, form, key == "rate", ranked=ranked)
 
