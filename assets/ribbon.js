@@ -164,6 +164,11 @@
     return link;
   }
 
+  /** A time, with one digit where it rests on assumed speeds, as `in_words` of editor/text.py.
+      @param {number} seconds */
+  const inWords = (seconds) =>
+    ribbon?.rough ? `about ${editor.humanSeconds(Number(seconds.toPrecision(1)))}` : editor.humanSeconds(seconds);
+
   /* What the line says in words: also for those who do not see it. */
   function describe() {
     const text = editor.byId("ribbon-text"),
@@ -172,7 +177,7 @@
     const seconds = ribbon.parts.reduce((sum, part) => sum + part.seconds, 0),
       count = changes().length;
     const named = { estimate: "estimated", prediction: "predicted" }[ribbon.kind],
-      total = editor.humanSeconds(seconds),
+      total = inWords(seconds),
       time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
     text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words }));
@@ -201,7 +206,7 @@
     element.title = [
       `Subgraph ${part.part} on ${page.view?.devices[part.device]?.name}`,
       `${ops} ${ops === 1 ? "op" : "ops"}`,
-      `${editor.humanSeconds(part.seconds)} (${ribbon.kind})`,
+      `${inWords(part.seconds)} (${ribbon.kind})`,
       ...(part.moved > 0 ? [`receives ${editor.humanBytes(part.moved)} from other devices`] : []),
     ].join(" · ");
   }

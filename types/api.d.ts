@@ -707,6 +707,7 @@ export interface Ribbon {
   kind: string;
   source: string;
   measured: boolean;
+  rough: boolean;
   fallbacks: number;
 }
 /**

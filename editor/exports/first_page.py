@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
+from editor.exports.benchmark_file import tokens_in_words
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians
@@ -47,13 +48,15 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
     basis = ", ".join([kind, *totals["left_out"]])
     estimate = rate or time_of(totals)
+    tokens = tokens_in_words(report["tokens"]) if report["tokens"] else ""
     if measured is None:
-        return {"figure": estimate, "kind": basis, "words": "This plan was not measured."}
+        words = tokens or "This plan was not measured."
+        return {"figure": estimate, "kind": basis, "words": words}
     if measured["kind"] != Kind.MEASUREMENT:
         return {
             "figure": estimate,
             "kind": basis,
-            "words": "A benchmark ran stand-ins for planned devices: it says nothing about speed.",
+            "words": f"A benchmark ran stand-ins for planned devices: it says nothing about speed. {tokens}".strip(),
         }
     many = measured["mode"] == "throughput"
     figure = (
@@ -63,7 +66,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     return {
         "figure": figure,
         "kind": str(Kind.MEASUREMENT),
-        "words": f"{beside} The {kind} is {estimate}{' a request' if many and not rate else ''}.",
+        "words": f"{beside} The {kind} is {estimate}{' a request' if many and not rate else ''}. {tokens}".strip(),
     }
 
 

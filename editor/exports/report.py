@@ -13,6 +13,7 @@ import numpy as np
 
 from editor.devices.device import travels_as
 from editor.errors import ExportError
+from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import boxes, first_page, rate_of, time_of
 from editor.files import json_text, safe_stem, write_atomic
@@ -83,88 +84,6 @@ def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
                 seconds=way.seconds + costs.wires.way(tensor, source, [reader]),
             )
     return list(found.values())
-
-
-_MOST_BYTES = 64 << 20
-
-
-def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
-    """The result in a file that has the same subgraphs on the same devices, with the same properties, as the placement.
-
-    Raises:
-        ExportError: the file cannot be read, or holds no benchmark of this plan.
-    """
-    try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise ExportError(f"{path} is too large for a benchmark's JSON")
-        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExportError(f"{path}: {error}; it must be what `bench --json` wrote") from error
-    mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
-    properties = {d.name: dict(d.properties) for d in placement.used_devices}
-    for result in data if isinstance(data, list) else [data]:
-        try:
-            same = [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine
-            if (
-                same and result.get("properties", properties) == properties
-            ):  # earlier versions did not write them
-                return _brief(result)
-        except (KeyError, TypeError):
-            continue
-    raise ExportError(
-        f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
-        "in the same way. Run `bench PLAN --json FILE` again"
-    )
-
-
-_READ = (
-    *("kind", "mode", "requests", "runs", "total", "throughput", "throughput_interval"),
-    *("baselines", "difference", "disturbances", "environment", "precision_notes", "properties"),
-)
-
-
-def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
-    parts = [{name: s[name] for name in ("id", "device", "ops")} for s in result["subgraphs"]]
-    return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
-
-
-def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a report, in seconds."""
-    total, difference = result["total"], result["difference"]
-    return {
-        "kind": result["kind"],
-        "mode": result["mode"],
-        "requests": result["requests"],
-        "runs": result["runs"],
-        "median": total["median"],
-        "interval": [total["low"], total["high"]],
-        "p90": total["p90"],
-        "p99": total["p99"],
-        "throughput": result["throughput"],
-        "throughput_interval": result.get("throughput_interval"),
-        "baselines": [
-            {
-                "device": b["device"],
-                "median": b["time"]["median"] if b["time"] else None,
-                "interval": [b["time"]["low"], b["time"]["high"]] if b["time"] else None,
-                "problem": b["problem"],
-                "throughput": b["throughput"],
-                "throughput_interval": b.get("throughput_interval"),
-            }
-            for b in result["baselines"]
-        ],
-        "difference": None
-        if difference is None
-        else {
-            "absolute": difference["max_absolute"],
-            "reference": difference["reference"],
-            "within_tolerance": difference["within_tolerance"],
-        },
-        "disturbances": list(result["disturbances"]),
-        "environment": dict(result["environment"]),
-        "precision_notes": list(result.get("precision_notes", ())),
-    }
 
 
 def in_words(measured: Mapping[str, Any]) -> list[str]:
@@ -250,6 +169,7 @@ def report_of(
     graph, division = placement.graph, placement.division
     costs, basis = costs_of_plan(placement)
     memory, energy = placement.run_memory, energy_of(placement, costs, basis)
+    whole, tokens = read_measurement(measured, placement)
     report = {
         "format": "hetero-editor/report",
         "version": 1,
@@ -277,7 +197,8 @@ def report_of(
             "assumed_speeds": assumed_speeds(placement, costs),
             "energy": energy.to_dict() if energy is not None else None,
         },
-        "measurement": read_measurement(measured, placement) if measured else None,
+        "measurement": whole,
+        "tokens": tokens,
         "accuracy": _accuracy(accuracy, placement),
         "fallbacks": [
             asdict(f)

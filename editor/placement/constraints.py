@@ -71,6 +71,10 @@ class Constraints:
             return f"{list_of} does not list {self.graph.type_label(op)}"
         return ""
 
+    def excluded(self, op: int, device: int) -> bool:
+        """Whether only the lists of the device table keep an op from a device, which could run it."""
+        return not self.able[op, device] and not self.capabilities[device].reasons[op]
+
 
 def constrain(
     graph: Graph,

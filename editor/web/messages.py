@@ -479,6 +479,8 @@ class Ribbon(TypedDict):
     kind: str
     source: str
     measured: bool
+    rough: bool
+    """Whether they rest on assumed speeds, and have one digit"""
     fallbacks: int
     """Ops that are not on the device that was wanted; only counted where all are on one device, else 0."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from editor.errors import ExportError
+from editor.exports.benchmark_file import kept_tokens
 from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
 from editor.exports.model_copy import copied_bytes
 from editor.files import json_text, write_atomic
@@ -33,9 +34,11 @@ def written(document: Document, form: str, folder: Path, device: str = "") -> li
     with tempfile.TemporaryDirectory() as beside:
         options = {}
         taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
-        runs = [r.figures["report"] for r in document.runs_of_plan() if "report" in r.figures]
+        figures = [run.figures for run in document.runs_of_plan()]
+        runs = [f["report"] for f in figures if "report" in f][:1]
+        runs += [kept_tokens(f) for f in figures if f.get("mode") == "tokens"][:1]
         if runs and "measured" in taken:
-            file = write_atomic(Path(beside) / "benchmark.json", json_text(runs[0]))
+            file = write_atomic(Path(beside) / "benchmark.json", json_text(runs))
             options["measured"] = str(file)
         if "accuracy" in taken and (accuracy := document.accuracy()) is not None:
             file = write_atomic(Path(beside) / "accuracy.json", json_text(accuracy.as_dict()))

@@ -8,11 +8,13 @@ from typing import Any
 
 from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError, WorkspaceError
+from editor.placement.choices import OPTIONS
 from editor.sandbox.jobs import TIME_LIMIT_SECONDS
 from editor.text import human_seconds, pluralize
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.view import costs_value
 from editor.workspace.document import Document
 from editor.workspace.kept_runs import run_to_keep, tokens_to_keep
 
@@ -115,7 +117,9 @@ def _end_text(
         benchmark.problem = str(error)
         return ("Cancelled." if str(error) == "cancelled" else "Failed."), 0.0
     if benchmark.kind == "profile":
-        return "Profiled.", 1.0
+        if costs_value(document) == "measured":
+            return "Profiled.", 1.0
+        return f"Profiled. Choose “Costs: {OPTIONS['costs'].values['measured']}” to use it.", 1.0
     if benchmark.kind == "tune":
         return result.proposal, 1.0
     if benchmark.kind == "accuracy":
@@ -129,7 +133,9 @@ def _end_text(
     if benchmark.kind == "tokens":
         _keep(document, benchmark, tokens_to_keep(result))
         token = human_seconds(result.figures.token.median)
-        return f"Done: {token} a token, {result.figures.tokens_per_second:.1f} tokens/s.", 1.0
+        where = ", on simulated devices" if result.simulated else ""
+        rate = f"{result.figures.tokens_per_second:.1f} tokens/s"
+        return f"Done{where}: {token} a token, {rate}.", 1.0
     first = result[0]
     _keep(document, benchmark, run_to_keep(first))
     throughput = first.mode == "throughput"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from editor.execution.measure.figures import BenchmarkResult, compared
-from editor.exports.report import for_reports
+from editor.exports.benchmark_file import for_reports
 
 if TYPE_CHECKING:  # it takes time to import
     from editor.execution.measure.tokens import TokenBenchmark

@@ -49,6 +49,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     says(inspector, "First device in the table")
     says_exactly(inspector.locator(".verdicts .yes"), [re.compile(r"^✓ [\d.]+ (µs|ms)$")] * 3)
     says(inspector, "Times of this op alone estimate from shapes")
+    expect(inspector.get_by_role("heading", name="Pin to", exact=True)).to_be_visible()
     says(inspector, "1x32x112x112")
     says(inspector, "1.606 MB")
     expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)

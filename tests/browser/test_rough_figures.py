@@ -35,6 +35,10 @@ def test_predictions_on_assumed_speeds_have_one_digit(
     page.goto(serve(str(model), "--devices", str(devices)).url)
     ready(page)
     expect_rough(page.locator("#verdict .headline"))
+    page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
+    expect_rough(page.locator("#ribbon-text", has_text="device switch"))
+    page.keyboard.press("Control+z")
+    expect(page.locator("#ribbon-text", has_text="device switch")).to_have_count(0)
 
     page.click("role=tab[name=Compare]")
     page.fill("#phases-lengths", "prompt=64,new=8")

@@ -335,7 +335,22 @@ def test_a_device_of_the_list_selects_its_ops_and_pins_can_be_removed_one_by_one
     fresh: Page,
 ) -> None:
     page = fresh
-    page.click("[data-all-on='1']")
+    row, every = (
+        page.locator("#devices [data-row-device='1']"),
+        page.locator("#devices [data-all-on='1']"),
+    )
+    row.hover()
+    expect(every).to_have_css("opacity", "1")
+    place = every.bounding_box()
+    assert place is not None
+    for part in row.locator(".device-text > *, kbd, .raise").all():
+        other = part.bounding_box()
+        assert other is not None
+        beside = other["x"] + other["width"] <= place["x"]
+        above = other["y"] + other["height"] <= place["y"]
+        below = place["y"] + place["height"] <= other["y"]
+        assert beside or above or below, f"it lies over {part.inner_text()!r}"
+    every.click()
     until(page, "hetero.selectedOps().length === 2")
     expect(page.locator("#live")).to_have_text("2 ops selected")  # for screen readers, not for eyes
     page.evaluate("hetero.paint([hetero.page.view.ops[3], hetero.page.view.ops[4]], 1)")

@@ -18,6 +18,7 @@ from editor.runtimes.base import Capability
 from editor.web.controls import static_html
 from editor.web.drawing.elements import elements, shape_on_edge
 from editor.web.panels import inspector
+from editor.web.panels.hover import hover
 from editor.web.panels.model_facts import nodes_in_words
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -59,12 +60,14 @@ def document(tmp_path: Path) -> Document:
     return opened(tmp_path)
 
 
-def opened(folder: Path) -> Document:
+def opened(folder: Path, table: list[dict[str, Any]] = TABLE, refused: str = "") -> Document:
     graph = editor.load_model(folder / "m.onnx")
     store = Store(str(folder))
-    decisions = first_decisions(Settings(), [d.entry for d in load_devices(TABLE)])
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
     record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
-    able = {"A": Capability.everything(graph)}
+    reasons = ["no kernel" if kind == refused else "" for kind in graph.op_types]
+    able = {entry["name"]: Capability.everything(graph) for entry in table}
+    able["A"] = able["A"].without(reasons)
     return Document(store, record, Solver(graph, decisions, able))
 
 
@@ -102,6 +105,20 @@ def test_long_types_break_between_their_words(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     assert "Global Average Pool" in op(opened(tmp_path), "GlobalAveragePool")
+
+
+def test_what_the_device_table_excludes_is_told_apart_from_what_a_device_cannot_run(
+    document: Document, tmp_path: Path
+) -> None:
+    table = [{**TABLE[0], "nonSupportedNodes": "Gemm"}, {"name": "B", "backendName": "CPU"}]
+    both = opened(document.graph.path.parent, table, "Reshape")
+    gemm, reshape = (both.graph.op_types.index(each) for each in ("Gemm", "Reshape"))
+    excluded, cannot = "excluded by the device table", "cannot run"
+    assert f"✗ {excluded}" in op(both, "Gemm") and cannot not in op(both, "Gemm")
+    assert f"✗ {cannot} it" in op(both, "Reshape") and excluded not in op(both, "Reshape")
+    assert excluded in words_of(hover(both, [gemm], []))
+    for ops in ([reshape], [gemm, reshape]):
+        assert cannot in words_of(hover(both, ops, [])), "not all of these are only excluded"
 
 
 def test_an_op_that_onnx_does_not_define_has_its_attributes_only(document: Document) -> None:

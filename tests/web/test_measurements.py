@@ -13,20 +13,25 @@ from pathlib import Path
 import pytest
 from conftest import EXAMPLES, write_dag
 
+from editor.kinds import Basis, Kind
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
+from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
+from editor.web.packing import written
 from editor.web.panels.compare import compare_view
+from editor.web.panels.devices import outcome
+from editor.web.panels.layout_figures import Bases, Figure, speed_cell
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
-from editor.web.view import measured_run, plan_costs
+from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -61,8 +66,12 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     assert measured_run(document) is None, "another plan"
     document.unpin(painted)
     assert measured_run(document) == result, "the plan that was measured, two steps later"
+    document.set_automatic("optimal", {"costs": "estimate"}, "minimal")
     state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
-    asyncio.run(_ended(state, document.id))
+    assert asyncio.run(_ended(state, document.id)).startswith("Profiled. Choose “Costs: ")
+    document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+    assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
+    document.set_automatic("priority", {}, "minimal")
     assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))
     cancelled.job.cancel()
@@ -193,6 +202,74 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     assert "not counted" in said and "assumed" not in said and "about" not in said
 
 
+def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppState) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
+    planned.set_automatic("optimal", {}, "minimal")
+    said, time = str(outcome(planned)), r"[\d.]+ [mµ]?s\b"
+    assert "Lower bound about" in said
+    assert len(re.findall(time, said)) == len(re.findall(r"about [1-9]0{0,2} [mµ]?s\b", said)) == 2
+    here = state.open(OpenRequest(model, "HETERO:CPU,OpenVINO.CPU"))
+    here.set_automatic("optimal", {}, "minimal")
+    assert "about" not in str(outcome(here))
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "rough", "plan_rough", "shown"),
+    [
+        (0.021, 0.0102, True, True, ["about 20 ms", "2x more"]),
+        (0.0102, 0.021, True, True, ["about 10 ms", "2x less"]),
+        (0.00103, 0.0007, False, True, ["1.03 ms", "1.5x more"]),
+        (0.014, 0.0096, True, True, ["about 10 ms"]),
+        (0.021, 0.0102, False, False, ["21 ms", "+10.8 ms"]),
+    ],
+)
+def test_rounded_figures_have_a_factor_in_place_of_a_difference(
+    value: float, base: float, rough: bool, plan_rough: bool, shown: list[str]
+) -> None:
+    basis = Basis(Kind.ESTIMATE, "from shapes")
+    bases = Bases(basis, basis, False, rough, plan_rough)
+    cell = speed_cell("latency", None, None, Figure(value, base, human_seconds, bases))
+    assert [getattr(part, "children", part) for part in cell.children if part != " "] == shown
+
+
+def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    for devices, rough in (("HETERO:NPU,CPU", True), ("HETERO:CPU,NPU", False)):
+        planned = state.open(OpenRequest(model, devices))
+        before = figures_of(planned)
+        assert before["rough"] is rough
+        planned.pin(planned.placement.placed_ops[10:90].tolist(), "CPU" if rough else "NPU")
+        said = str(
+            [
+                p.to_plotly_json()
+                for p in status(planned, before)
+                if p is not None and "predicted" in str(p)
+            ]
+        )
+        assert re.search(r"'[\d.,]+x (more|less)'", said), said
+        assert not re.search(r"'[+−][\d.]+ [mµ]?s'", said), said
+
+
+def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> None:
+    table = [
+        {"name": "GPU", "backendName": "CPU", "memory": "4 MB"},
+        {"name": "Small", "backendName": "CPU", "memory": "1 kB"},
+        {"name": "Host", "backendName": "CPU"},
+    ]
+    document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    needs = re.search(r"'Does not fit: GPU needs ([\d.]+) MB of 4 MB'", _words(document))
+    assert needs and float(needs[1]) > 4
+    assert "not measured" not in _words(document)
+    document.pin(document.placement.placed_ops[40:60].tolist(), "Small")
+    said = re.search(
+        r"'Does not fit: Small needs [\d.]+ [kM]B of 1 kB and 1 more'", _words(document)
+    )
+    assert said, "the least part of what it needs first"
+    document.pin(document.placement.placed_ops.tolist(), "Host")
+    assert "Does not fit" not in _words(document) and "not measured" in _words(document)
+
+
 def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
@@ -204,6 +281,23 @@ def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_report_has_the_tokens_that_were_measured(
+    document: Document, tmp_path: Path, simulated: bool
+) -> None:
+    def report() -> str:
+        return written(document, "md", tmp_path)[0].read_text()
+
+    assert "This plan was not measured." in report()
+    figures = {"mode": "tokens", "median": 0.02, "first_token": 0.3, "prompt": 8, "new": 4}
+    document.keep_run({**figures, "estimated": simulated}, "this plan", document.placement)
+    how = "simulated on the CPU, which says nothing about speed" if simulated else "measured"
+    said = f"Tokens: first token 300 ms, then 20 ms a token ({how}; prompt of 8 tokens, 4 new)."
+    assert said in report() and "not measured" not in report()
+    document.pin(document.placement.placed_ops[:2].tolist(), "OV")
+    assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
 
 
 def test_the_verdict_of_a_plan_is_known_after_a_restart(
@@ -236,7 +330,8 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         later.close()
 
 
-async def _ended(state: AppState, document: str) -> None:
+async def _ended(state: AppState, document: str) -> str:
     async for event in follow_run(state, document):
         if event["done"]:
-            return
+            return event["text"]
+    return ""

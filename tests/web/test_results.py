@@ -10,11 +10,13 @@ from dash import html
 
 import editor
 from editor.execution.measure.figures import BenchmarkResult, Spread
+from editor.execution.measure.tokens import SIMULATED, TokenBenchmark, TokenFigures
 from editor.execution.measure.tune import Tuned
 from editor.graph.graph import Graph
 from editor.placement.choices import PRESENT
-from editor.web.panels.benchmark_panel import result_view, tuned_view, versus_chart
+from editor.web.panels.benchmark_panel import result_view, tokens_view, tuned_view, versus_chart
 from editor.workspace.history import Run
+from editor.workspace.kept_runs import tokens_to_keep
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +149,21 @@ def test_a_rate_that_seems_to_contradict_the_latency_is_explained(
     assert result.explained_rate == said
     view = texts(result_view(replace(result, mode="latency"), {"A": "#000000", "B": "#ffffff"}))
     assert said in view
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_tokens_of_simulated_devices_are_not_compared(simulated: bool) -> None:
+    figures = TokenFigures("plan", spread(0.05), spread(0.04), 25.0, ((8, 0.04),))
+    whole = replace(figures, name="unsplit on A", token=spread(0.01))
+    result = TokenBenchmark(
+        "plan", 8, 4, 1, figures, (whole,), {}, 1e-7, "A", simulated=simulated, states=()
+    )
+    view = [part for part in tokens_view(result) if part is not None]
+    heads = [texts(head) for head in found(view, html.Th)]
+    assert ("The plan is" in heads) is not simulated
+    assert ("4x slower" in texts(view)) is not simulated
+    assert (texts(view[0]) == f"{SIMULATED}.") is simulated
+    assert ("estimate on simulated devices" in texts(view)) is simulated
+    kept = tokens_to_keep(result)
+    assert kept["estimated"] is simulated
+    assert kept["unsplit"]["words"] == ("" if simulated else "4x slower")

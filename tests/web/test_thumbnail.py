@@ -19,6 +19,7 @@ def ribbon(*devices: int, seconds: float = 1.0) -> Ribbon:
         "kind": "estimate",
         "source": "from shapes",
         "measured": False,
+        "rough": False,
         "fallbacks": 0,
     }
 

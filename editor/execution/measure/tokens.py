@@ -31,6 +31,7 @@ _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
 _TOLERANCE = 2e-3
 """Of logits, relative to the largest of them."""
+SIMULATED = "Planned devices were simulated on the CPU: this says nothing about their speed"
 Emit = Callable[[dict[str, Any]], None]
 
 
@@ -78,6 +79,8 @@ class TokenBenchmark:
     states: tuple[State, ...]
     only: str = ""
     """The device that runs all of the plan, which then is the unsplit model on it; "" where several do"""
+    fingerprint: str = ""
+    """Of the placement, by which a report knows its plan"""
 
     @property
     def within_tolerance(self) -> bool:
@@ -87,17 +90,16 @@ class TokenBenchmark:
     def text(self) -> str:
         """A few lines for a terminal."""
         sequences = f", {self.sequences} sequences in flight" if self.sequences > 1 else ""
+        how = "simulated" if self.simulated else "measured"
         lines = [
-            f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} (measured); "
+            *([SIMULATED] if self.simulated else []),
+            f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} ({how}); "
             f"{pluralize(len(self.states), 'state')} kept on the devices",
             self.figures.text(),
         ]
-        if self.simulated:
-            lines.append(
-                "Planned devices were simulated on the CPU: this says nothing about their speed"
-            )
         for figures in self.unsplit:
-            lines.append(f"{figures.text()}; this plan: {self.against(figures)}")
+            against = self.against(figures)
+            lines.append(figures.text() + (f"; this plan: {against}" if against else ""))
         lines += [
             f"{device} does not run the whole model: {why}" for device, why in self.problems.items()
         ]
@@ -116,7 +118,9 @@ class TokenBenchmark:
         return "\n".join(lines)
 
     def against(self, other: TokenFigures) -> str:
-        """How the time of a token compares with another one, where their intervals tell them apart."""
+        """How the time of a token compares with another one, where their intervals tell them apart; "" of stand-ins."""
+        if self.simulated:
+            return ""
         if self.only and other.name == f"{_UNSPLIT}{self.only}":
             return "the same, measured once more"
         mine, theirs = self.figures.token, other.token
@@ -145,6 +149,7 @@ class TokenBenchmark:
             "format": "hetero-editor/tokens",
             "version": 1,
             "plan": self.plan,
+            "fingerprint": self.fingerprint,
             "prompt": self.prompt,
             "new": self.new,
             "sequences": self.sequences,
@@ -239,6 +244,7 @@ def measure_tokens(
         any(d.planned for d in placement.used_devices),
         plan.states,
         placement.subgraphs[0].device if len(placement.subgraphs) == 1 else "",
+        placement.fingerprint,
     )
 
 

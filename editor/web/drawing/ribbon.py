@@ -9,6 +9,7 @@ import numpy as np
 
 from editor.graph.flops import op_bytes
 from editor.kinds import Kind
+from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.fallbacks import fallbacks
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
@@ -51,6 +52,7 @@ def ribbon_of(document: Document) -> Ribbon:
         "kind": str(Kind.MEASUREMENT if medians else basis.kind),
         "source": "" if medians else basis.source,
         "measured": bool(medians),
+        "rough": not medians and bool(assumed_speeds(placement, costs)),
         "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs))
         if len({p["device"] for p in parts}) == 1
         else 0,

@@ -11,7 +11,7 @@ from dash import dcc, html
 from editor.arguments import MOST_TOKENS
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
-from editor.execution.measure.tokens import TokenBenchmark
+from editor.execution.measure.tokens import SIMULATED, TokenBenchmark
 from editor.execution.measure.tune import Tuned
 from editor.graph.states import states_of
 from editor.kinds import Kind, kind_of_run
@@ -270,14 +270,13 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
 
 def tokens_view(result: TokenBenchmark) -> list[Any]:
     """What tokens take on the plan and unsplit, and by the length of the context."""
-    figures = [result.figures, *result.unsplit]
+    figures, simulated = [result.figures, *result.unsplit], result.simulated
+    plan = "The plan, simulated on the CPU" if simulated else "The plan"
     rows = [
         html.Tr(
             [
                 html.Td(
-                    "The plan"
-                    if each is result.figures
-                    else f"{each.name[:1].upper()}{each.name[1:]}"
+                    plan if each is result.figures else f"{each.name[:1].upper()}{each.name[1:]}"
                 ),
                 html.Td(
                     f"{human_seconds(each.first_token.median)} ({human_seconds(each.first_token.low)} to "
@@ -290,7 +289,11 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
                     ]
                 ),
                 html.Td(f"{each.tokens_per_second:.1f}"),
-                html.Td("" if each is result.figures else result.against(each)),
+                *(
+                    []
+                    if simulated
+                    else [html.Td("" if each is result.figures else result.against(each))]
+                ),
             ]
         )
         for each in figures
@@ -299,19 +302,21 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
         html.Tr([html.Td(f"{context:,}"), html.Td(human_seconds(seconds))])
         for context, seconds in result.figures.by_context
     ]
-    notes = result.text().splitlines()
+    setting, *notes = [line for line in result.text().splitlines() if line != SIMULATED]
+    badge = (
+        kind_badge(Kind.ESTIMATE, "on simulated devices", meaning=SIMULATED)
+        if simulated
+        else kind_badge(Kind.MEASUREMENT)
+    )
+    heads = ["", "First token (95 %)", "Each further token (95 %)", "Tokens/s"]
     return [
-        html.P(
-            [notes[0], " ", kind_badge(Kind.ESTIMATE if result.simulated else Kind.MEASUREMENT)],
-            className="hint wide",
-        ),
-        plain_table(
-            ("", "First token (95 %)", "Each further token (95 %)", "Tokens/s", "The plan is"), rows
-        ),
+        html.P(f"{SIMULATED}.", className="hint wide warn") if simulated else None,
+        html.P([setting, " ", badge], className="hint wide"),
+        plain_table(heads if simulated else [*heads, "The plan is"], rows),
         plain_table(("Tokens before", "A token takes"), contexts),
         *(
             html.P(note, className="hint wide")
-            for note in notes[1:]
+            for note in notes
             if not note.startswith("  ") and " a token (95 %" not in note
         ),
     ]

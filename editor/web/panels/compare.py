@@ -313,7 +313,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
-            words = f"cannot run: {pluralize(len(unable), 'op')} refused there"
+            words = _why_no_speed(layout.placement)
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
         else:
             bars.append(Bar(layout.name, figure_of[aim], runs[aim]))
@@ -398,6 +398,16 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ),
         *layout_chart(aim, bars),
     ]
+
+
+def _why_no_speed(placement: Placement) -> str:
+    """Why a layout that puts ops where they may not be cannot run."""
+    constraints, ops = placement.constraints, placement.forced_ops
+    words = pluralize(len(ops), "op")
+    device = placement.assignment.device
+    if all(constraints.excluded(op, int(device[op])) for op in ops):
+        return f"no plan for these devices: the device table excludes {words} there"
+    return f"cannot run: {words} refused there"
 
 
 def _pins(layout: Layout, count: int) -> html.Td:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from dash import html
 from editor.devices.device import Device
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
+from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, shortened_name
+from editor.text import human_bytes, one_digit, shortened_name
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -135,11 +136,13 @@ def outcome(document: Document) -> list[Any]:
         return []
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
-    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {result.human(result.objective)} "
-    kind = plan_costs(document)[1].kind if options.get("costs") == "measured" else Kind.ESTIMATE
+    costs, basis = plan_costs(document)
+    in_figures = _rough_form(result) if assumed_speeds(document.placement, costs) else result.human
+    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {in_figures(result.objective)} "
+    kind = basis.kind if options.get("costs") == "measured" else Kind.ESTIMATE
     return [
         html.P([title, kind_badge(kind)], className="hint"),
-        html.P(_free(document) or _bound(result), className="hint")
+        html.P(_free(document) or _bound(result, in_figures), className="hint")
         if result.bound is not None
         else None,
         html.P(
@@ -161,13 +164,18 @@ def _free(document: Document) -> str:
     )
 
 
-def _bound(result: Assignment) -> str:
+def _rough_form(result: Assignment) -> Callable[[float], str]:
+    """One digit of an objective that rests on assumed speeds, as ``rough_seconds`` has it."""
+    return lambda value: f"about {result.human(one_digit(value))}"
+
+
+def _bound(result: Assignment, in_figures: Callable[[float], str]) -> str:
     """What no placement can beat, and how far the plan is from it."""
     objective, bound = result.objective or 0.0, result.bound or 0.0
     gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
     same = result.human(objective) == result.human(bound) or gap <= 0
     how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
-    return f"Lower bound {result.human(bound)} ({how_far})"
+    return f"Lower bound {in_figures(bound)} ({how_far})"
 
 
 def device_list(document: Document) -> list[Any]:
@@ -251,15 +259,16 @@ def _room(used: int, device: Device) -> list[Any]:
     if device.memory is None:
         return [
             html.Span(
-                human_bytes(used), title="Most memory that the device needs at a time of the run"
+                human_bytes(used),
+                title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
-    text = f"{human_bytes(used)} of {human_bytes(device.memory)}"
+    text = f"peak {human_bytes(used)} of {human_bytes(device.memory)}"
     if used <= device.memory:
         return [
             html.Span(
                 text,
-                title="Most memory that the device needs at a time of the run, and what it has",
+                title="Peak memory: the most that the device needs at a time of the run, and what it has",
             )
         ]
     return [

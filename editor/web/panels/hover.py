@@ -74,7 +74,8 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     """Time on each device of what it can run; the present devices in bold."""
     costs, basis = op_costs(document)
-    able, colours = document.placement.constraints.able, colours_of(document)
+    constraints, colours = document.placement.constraints, colours_of(document)
+    able = constraints.able
     here = set(document.placement.assignment.device[ops].tolist())
     rows = []
     for d, device in enumerate(document.devices):
@@ -83,6 +84,8 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
         words = (
             in_words(float(costs.op[can, d].sum()), is_assumed(document.devices, costs, d))
             if can
+            else "excluded by the device table"
+            if all(constraints.excluded(op, d) for op in ops)
             else "cannot run"
         )
         if can and others:

@@ -221,6 +221,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
                 _verdict(
                     v,
                     bool(document.placement.constraints.able[number, i]),
+                    document.placement.constraints.excluded(number, i),
                     colours,
                     None
                     if graph.op_is_constant[number]
@@ -235,6 +236,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
         None
         if graph.op_is_constant[number]
         else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
+        html.H4("Pin to"),
         html.Div(
             [
                 html.Button(
@@ -470,10 +472,13 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _verdict(verdict: Any, able: bool, colours: dict[str, str], seconds: str | None) -> html.Li:
+def _verdict(
+    verdict: Any, able: bool, excluded: bool, colours: dict[str, str], seconds: str | None
+) -> html.Li:
     """What a device can do, apart from what pins and rules leave of it, and what it takes."""
     can = "✓ can run it" if seconds is None else f"✓ {seconds}"
-    mark = html.Span(can if able else "✗ cannot run it", className="yes" if able else "no")
+    cannot = "✗ excluded by the device table" if excluded else "✗ cannot run it"
+    mark = html.Span(can if able else cannot, className="yes" if able else "no")
     reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li(
         [

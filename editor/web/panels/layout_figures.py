@@ -216,17 +216,37 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     is_named = is_named or bases.layout.kind is bases.plan.kind
     shown = figure.words + ("" if is_named else f" {bases.layout.kind}")
     both = bases.plan, bases.layout
-    known = one_digit if bases.rough or bases.plan_rough else float
-    if form(known(value)) == form(known(base)):
+    is_rough = bases.rough or bases.plan_rough
+    mine = one_digit(value) if bases.rough else value
+    plans = one_digit(base) if bases.plan_rough else base
+    if form(mine) == form(plans) or (is_rough and one_digit(value) == one_digit(base)):
         return [shown]
     if not too_close(value, base, *both):
-        return [shown, " ", _change(known(value - base), 0.0, form, more_is_better)]
+        change = (
+            factor_of_rough(mine, plans, more_is_better)
+            if is_rough
+            else _change(value, base, form, more_is_better)
+        )
+        return [shown, " ", change]
     words = _TOO_CLOSE
     if any(basis.noisy for basis in both):
         words += ": profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
         words += ": profile first"
     return [shown, _hint(words)]
+
+
+def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:
+    """How many times as much a rounded figure is: a difference of such figures would seem not to add up."""
+    if not value or not base or value == base:
+        return None
+    more = value > base
+    factor = value / base if more else base / value
+    text = f"{factor:.2g}x" if factor < 10 else f"{factor:,.0f}x"
+    good = more == more_is_better
+    return html.Span(
+        f"{text} {'more' if more else 'less'}", className="delta better" if good else "delta worse"
+    )
 
 
 def _change(

@@ -75,9 +75,9 @@ _MEANING = {
 }
 
 
-def kind_badge(kind: Kind, source: str = "", detail: str = "") -> html.Span:
+def kind_badge(kind: Kind, source: str = "", detail: str = "", meaning: str = "") -> html.Span:
     """Says what a number is, everywhere in the same way; the tooltip has the details."""
-    title = f"{_MEANING[kind]}{f'. {detail}' if detail else ''}"
+    title = f"{meaning or _MEANING[kind]}{f'. {detail}' if detail else ''}"
     return html.Span(
         f"{kind} {source}".rstrip(),
         className=f"kind {kind}",

@@ -9,8 +9,9 @@ from dash import html
 
 from editor.kinds import too_close
 from editor.text import human_bytes, human_rate, human_seconds, one_digit, pluralize
-from editor.web.panels.verdict import headline
-from editor.web.view import figures_of, memory_of
+from editor.web.panels.layout_figures import factor_of_rough
+from editor.web.panels.verdict import headline, over_memory
+from editor.web.view import figures_of
 from editor.workspace.document import Document
 
 
@@ -42,11 +43,10 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
                 className="figure warning",
             )
         )
-    memory = memory_of(document)
+    limits = {d.name: d.memory or 0 for d in document.devices}
     over = [
-        f"{d.name} by {human_bytes(memory[d.name] - d.memory)}"
-        for d in document.devices
-        if d.memory is not None and memory[d.name] > d.memory
+        f"{name} by {human_bytes(size - limits[name])}"
+        for name, size in over_memory(document).items()
     ]
     if over:
         way = (
@@ -80,9 +80,13 @@ def _headline(
 def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
     new, old = now[key], before[key] or now[key]
-    known = one_digit if now["rough"] or before["rough"] else float
-    change = known(new - old) if form(known(new)) != form(known(old)) else 0
-    return _delta(change, form, key == "rate", ranked=not too_close(new, old, now["basis"]))
+    ranked = not too_close(new, old, now["basis"])
+    if now["rough"] or before["rough"]:
+        mine = one_digit(new) if now["rough"] else new
+        others = one_digit(old) if before["rough"] else old
+        return factor_of_rough(mine, others, key == "rate") if ranked else None
+    change = new - old if form(new) != form(old) else 0
+    return _delta(change, form, key == "rate", ranked=ranked)
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:

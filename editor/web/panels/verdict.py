@@ -9,9 +9,9 @@ from dash import html
 
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
-from editor.text import human_rate, human_seconds, rough_rate, rough_seconds
+from editor.text import human_bytes, human_rate, human_seconds, rough_rate, rough_seconds
 from editor.web.panels.parts import basis_badge, kind_badge
-from editor.web.view import figures_of, measured_run, plan_costs
+from editor.web.view import figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -52,11 +52,33 @@ def headline(document: Document) -> Headline:
 
 
 def verdict(document: Document) -> list[Any]:
-    """The headline, and how the plan compares with not splitting where that was measured."""
+    """The headline, and how the plan compares with not splitting where that was measured; first of all, whether it fits."""
+    if over := over_memory(document):
+        head, *_ = _said(document)
+        return [head, _does_not_fit(document, over)]
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
         return [*_said(document), _sentence(aim)]
     return _said(document)
+
+
+def over_memory(document: Document) -> dict[str, int]:
+    """Device -> bytes that the plan needs of it, where it has less; what lacks the largest share of its need first."""
+    needed = memory_of(document)
+    over = [d for d in document.devices if d.memory is not None and needed[d.name] > d.memory]
+    over.sort(key=lambda d: (d.memory or 0) / needed[d.name])
+    return {d.name: needed[d.name] for d in over}
+
+
+def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
+    limits = {d.name: d.memory or 0 for d in document.devices}
+    needs = [
+        f"{name} needs {human_bytes(size)} of {human_bytes(limits[name])}"
+        for name, size in over.items()
+    ]
+    more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
+    words = f"Does not fit: {needs[0]}{more}"
+    return html.P(words, className="sentence unfit", title="\n".join(needs))
 
 
 def _said(document: Document) -> list[Any]:

@@ -1,0 +1,159 @@
+"""Reads what `bench --json` wrote of a plan, for reports: of the whole model, and of the tokens of one that generates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from editor.errors import ExportError
+from editor.placement.placement import Placement
+from editor.text import human_seconds, pluralize
+
+_FORMAT = "hetero-editor/tokens"
+_MOST_BYTES = 64 << 20
+
+
+def _results(path: str) -> list[Any]:
+    """What `bench --json` wrote; [] for no file.
+
+    Raises:
+        ExportError: the file cannot be read.
+    """
+    if not path:
+        return []
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise ExportError(f"{path} is too large for a benchmark's JSON")
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExportError(f"{path}: {error}; it must be what `bench --json` wrote") from error
+    return data if isinstance(data, list) else [data]
+
+
+def read_measurement(
+    path: str, placement: Placement
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The result in a file that has the same subgraphs on the same devices, with the same properties, as the placement.
+
+    Returns:
+        that of the whole model, and that of its tokens; None for what is not there.
+
+    Raises:
+        ExportError: the file cannot be read, or holds no benchmark of this plan.
+    """
+    results = _results(path)
+    tokens = tokens_of(results, placement)
+    mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
+    properties = {d.name: dict(d.properties) for d in placement.used_devices}
+    for result in results:
+        try:
+            same = [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine
+            if (
+                same and result.get("properties", properties) == properties
+            ):  # earlier versions did not write them
+                return _brief(result), tokens
+        except (KeyError, TypeError):
+            continue
+    if tokens is None and path:
+        raise ExportError(
+            f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
+            "in the same way. Run `bench PLAN --json FILE` again"
+        )
+    return None, tokens
+
+
+_READ = (
+    *("kind", "mode", "requests", "runs", "total", "throughput", "throughput_interval"),
+    *("baselines", "difference", "disturbances", "environment", "precision_notes", "properties"),
+)
+
+
+def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
+    parts = [{name: s[name] for name in ("id", "device", "ops")} for s in result["subgraphs"]]
+    return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
+
+
+def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a report, in seconds."""
+    total, difference = result["total"], result["difference"]
+    return {
+        "kind": result["kind"],
+        "mode": result["mode"],
+        "requests": result["requests"],
+        "runs": result["runs"],
+        "median": total["median"],
+        "interval": [total["low"], total["high"]],
+        "p90": total["p90"],
+        "p99": total["p99"],
+        "throughput": result["throughput"],
+        "throughput_interval": result.get("throughput_interval"),
+        "baselines": [
+            {
+                "device": b["device"],
+                "median": b["time"]["median"] if b["time"] else None,
+                "interval": [b["time"]["low"], b["time"]["high"]] if b["time"] else None,
+                "problem": b["problem"],
+                "throughput": b["throughput"],
+                "throughput_interval": b.get("throughput_interval"),
+            }
+            for b in result["baselines"]
+        ],
+        "difference": None
+        if difference is None
+        else {
+            "absolute": difference["max_absolute"],
+            "reference": difference["reference"],
+            "within_tolerance": difference["within_tolerance"],
+        },
+        "disturbances": list(result["disturbances"]),
+        "environment": dict(result["environment"]),
+        "precision_notes": list(result.get("precision_notes", ())),
+    }
+
+
+def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | None:
+    """The figures of exactly this plan among those that `bench --generate --json` wrote, in seconds."""
+    for result in results:
+        try:
+            if result["format"] == _FORMAT and result["fingerprint"] == placement.fingerprint:
+                return {
+                    "first_token": float(result["figures"]["first_token"]),
+                    "token": float(result["figures"]["token"]["median"]),
+                    "prompt": int(result["prompt"]),
+                    "new": int(result["new"]),
+                    "simulated": result["kind"] == "simulated",
+                }
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def kept_tokens(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures that a document keeps of such a run, in the form that ``tokens_of`` reads."""
+    return {
+        "format": _FORMAT,
+        "fingerprint": figures["plan"],
+        "prompt": figures["prompt"],
+        "new": figures["new"],
+        "kind": "simulated" if figures["estimated"] else "measured",
+        "figures": {
+            "first_token": figures["first_token"],
+            "token": {"median": figures["median"]},
+        },
+    }
+
+
+def tokens_in_words(tokens: Mapping[str, Any]) -> str:
+    """One sentence, and what to think of it where devices were simulated."""
+    how = (
+        "simulated on the CPU, which says nothing about speed"
+        if tokens["simulated"]
+        else "measured"
+    )
+    return (
+        f"Tokens: first token {human_seconds(tokens['first_token'])}, then {human_seconds(tokens['token'])} a token "
+        f"({how}; prompt of {pluralize(tokens['prompt'], 'token')}, {tokens['new']} new)."
+    )
