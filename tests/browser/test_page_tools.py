@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -111,6 +112,14 @@ def test_affinities_of_other_tools_are_imported_with_what_was_left_out(
     wait_for_figure(page, "pins", 1)
     for text in ("1 op pinned from affinities.csv", "nowhere", "TPU"):
         says(page.locator("#notice"), text)
+
+
+def test_what_an_export_does_not_keep_is_said_in_sentences(fresh: Page) -> None:
+    page = fresh
+    page.click("#export")
+    with page.expect_download():
+        page.get_by_role("menuitem", name="OpenVINO: model, affinities, script").click()
+    says(page.locator("#notice"), re.compile(r"(^|\. )The script leaves the precision"))
 
 
 def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None:
