@@ -3,6 +3,8 @@
 (() => {
   "use strict";
 
+  const LETTERS = 20; // that an op has room for
+
   /**
    * @param {string} text
    * @param {new (buffer: ArrayBuffer) => any} Type
@@ -242,7 +244,8 @@
         z = this.zoom,
         high = Math.max(s.height * z, 1.5),
         wide = Math.max(s.width * z, 1.5),
-        paths = new Map();
+        paths = new Map(),
+        marks = new Path2D();
       const step = Math.max(1, Math.floor((to - from) / 60000)),
         right = this.left + w / z,
         named = z > 0.42;
@@ -256,13 +259,17 @@
           path = { shape: new Path2D(), fill: is.fill, faint: is.faint, names: [] };
           paths.set(key, path);
         }
-        path.shape.rect((s.x[i] - this.left) * z - wide / 2, (s.y[i] - this.top) * z - high / 2, wide, high);
+        const x = (s.x[i] - this.left) * z - wide / 2,
+          y = (s.y[i] - this.top) * z - high / 2;
+        path.shape.rect(x, y, wide, high);
+        if (is.marked && high > 4) marks.rect(x - 1, y - 1, wide + 2, high + 2);
         if (named) path.names.push([i, is]);
       }
       g.textAlign = "center";
       g.textBaseline = "middle";
       g.font = `${12 * z}px Inter, system-ui, sans-serif`;
-      const soft = getComputedStyle(document.body).getPropertyValue("--soft").trim();
+      const style = getComputedStyle(document.body),
+        soft = style.getPropertyValue("--soft").trim();
       paths.forEach((path) => {
         g.globalAlpha = path.faint ? 0.22 : 1;
         g.fillStyle = path.fill;
@@ -271,7 +278,7 @@
         path.names.forEach((/** @type {[number, Look]} */ [i, is]) => {
           const x = (s.x[i] - this.left) * z,
             y = (s.y[i] - this.top) * z,
-            name = s.types[s.type[i]].slice(0, 18);
+            name = window.hetero.short(s.types[s.type[i]], LETTERS);
           g.fillStyle = path.faint ? soft : is.ink;
           if (is.word) {
             g.fillText(name, x, y - 7.5 * z);
@@ -280,6 +287,9 @@
         });
       });
       g.globalAlpha = 1;
+      g.lineWidth = 2;
+      g.strokeStyle = style.getPropertyValue("--ink").trim();
+      g.stroke(marks);
     }
 
     /**

@@ -341,5 +341,11 @@
     setRegion,
     showMode,
   });
-  editor.callbacks({ setAutomatic });
+  editor.callbacks({
+    setAutomatic,
+    /* A list that is drawn anew has no tool marked. */
+    devicesArrived: () => {
+      setTimeout(showMode, 0);
+    },
+  });
 })(window.hetero);

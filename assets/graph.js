@@ -82,6 +82,7 @@
     let width = cy.width(),
       height = cy.height();
     cy.on("resize", () => {
+      if (cy.width() === width && cy.height() === height) return; // an edit: what the cards cover may have changed, the view stays
       // who has not moved the view sees the whole graph, or where it begins, still; else what was in the middle stays there
       if (whole && seesWhole(cy)) showWhole(cy, whole.box);
       else if (given && isAt(cy, given)) showFirst(cy, given);

@@ -19,7 +19,8 @@
   };
 
   /* What an op is in the other model, before its device. */
-  const STATES = ["", "changed · ", "only here · "];
+  const SEEN = 0.2, // colours of ops and their outlines are told apart from here
+    STATES = ["", "changed · ", "only here · "];
 
   const box = () => editor.one("#panes");
 
@@ -147,6 +148,7 @@
         ink: device.ink,
         word: layout.state ? `${STATES[layout.state[i]]}${device.short}` : `${device.short} · s${layout.part[i]}`,
         faint: panes.only && !differs(i, layout),
+        marked: differs(i, layout),
       };
     };
   }
@@ -277,7 +279,7 @@
   function counts() {
     if (!areVersions()) {
       const count = [...page.scene.x.keys()].filter((i) => differs(i)).length;
-      return `${count} of ${page.scene.count} ops differ`;
+      return `${count} of ${page.scene.count} ops differ${count ? ": they have an outline" : ""}`;
     }
     const [here, there] = panes.data.layouts,
       of = (/** @type {PaneLayout} */ layout, /** @type {number} */ state) => layout.state?.filter((s) => s === state).length;
@@ -305,10 +307,12 @@
     panes.charts.forEach((c) => c.draw());
   }
 
-  /* Where the layouts begin to differ; at the beginning where they do not. */
+  /* All of the model; where that would be too small, where the layouts begin to differ, or the beginning where they do not. */
   function firstLook() {
     const chart = panes.charts[0],
       first = [...page.scene.x.keys()].find((i) => differs(i)); // in the order of the model, which wrapped drawings do not go from top to bottom
+    chart.fit(true);
+    if (chart.zoom >= SEEN) return;
     chart.fit();
     if (first === undefined) return;
     const zoom = Math.max(chart.zoom, 0.45),

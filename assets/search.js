@@ -47,6 +47,9 @@
   /** @param {string} text */
   const isFilter = (text) => /[<>]|==|!=|\bin\s*\(/.test(text);
 
+  /** @param {string} text a search that names ops by what they have in common: `layer:8-15` */
+  const hasField = (text) => /(^|\s)\w+:(?!:)\S/.test(text);
+
   /** @param {number[]} ops */
   function selectOps(ops) {
     editor.set("selection", { data: { ops, select: true, count: true, reveal: true } });
@@ -171,7 +174,8 @@
     const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
     const filter = isFilter(field()?.value || ""),
       all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
-      enter = one && count === 1 ? "Enter: go" : filter ? "Enter: select all" : all;
+      isSet = filter || (!one && count > 1 && hasField(field()?.value || "")),
+      enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : all;
     return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
   }
 
@@ -225,14 +229,18 @@
     if (event.key !== "Enter") return false;
     if (event.shiftKey && (ops.length || (text.trim() && found === null))) {
       withFound((all) => {
-        if (!all.length) return;
-        close();
-        selectOps(all);
+        if (all.length) selectFound(all);
       });
     } else if (chosen >= 0) run(chosen);
     else if (isFilter(text) || !text.trim()) goTo(text, []);
-    else withFound((all) => goTo(text, all));
+    else withFound((all) => (hasField(text) && all.length > 1 ? selectFound(all) : goTo(text, all)));
     return true;
+  }
+
+  /** @param {number[]} ops */
+  function selectFound(ops) {
+    close();
+    selectOps(ops);
   }
 
   /** @param {string} text @param {number[]} ops */

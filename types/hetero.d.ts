@@ -33,6 +33,8 @@ interface Look {
   ink: string;
   word?: string;
   faint?: boolean;
+  /** Has an outline. */
+  marked?: boolean;
 }
 
 /** One thing that a person can do: by key, in the palette, in the context menu; listed in the help sheet. */

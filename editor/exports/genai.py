@@ -121,7 +121,7 @@ def _stages(
 def notes(used: list[Device]) -> list[str]:
     """What the folder does not keep of a plan: devices that ONNX Runtime does not have."""
     return [
-        f"onnxruntime-genai runs the ops of {d.name} on the CPU: it has no provider for it"
+        f"the CPU runs the ops of {d.name}: onnxruntime-genai has no provider for it"
         for d in used
         if provider_of(d) not in (CPU, *_NAMES)
     ]

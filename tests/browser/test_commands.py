@@ -222,6 +222,36 @@ def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
     expect(page.locator("#notice")).to_be_empty()
 
 
+def test_after_a_stroke_the_brush_is_still_marked_and_the_graph_where_it_was(fresh: Page) -> None:
+    """The list of devices is drawn anew, and the meaning of dashed lines appears below the graph."""
+    page = fresh
+    brush, lines = page.locator("button[data-brush='1']"), page.locator("#lines")
+    expect(lines).to_be_hidden()
+    x, y, before = page.evaluate(
+        """() => { const found = heteroCy.nodes('[name = "Add"]')[0].incomers('node').filter((n) => n.outdegree() === 1)[0],
+        at = found.renderedPosition(), box = heteroCy.container().getBoundingClientRect();
+        return [box.left + at.x, box.top + at.y, heteroCy.pan()]; }"""
+    )
+    page.keyboard.press("2")
+    page.mouse.click(x, y)
+    wait_for_figure(page, "pins", 1)
+    says_exactly(lines, "to another subgraph of the same device")
+    says(page.locator("#devices"), "3 ops")
+    expect(brush).to_have_attribute("aria-pressed", "true")
+    page.wait_for_timeout(500)  # what is drawn after the answer
+    assert page.evaluate("heteroCy.pan()") == before
+    gemm = page.evaluate(
+        """() => { const at = heteroCy.nodes('[name = "Gemm"]')[0].renderedPosition(),
+        box = heteroCy.container().getBoundingClientRect(); return [box.left + at.x, box.top + at.y]; }"""
+    )
+    page.keyboard.press("1")
+    page.mouse.click(*gemm)
+    says(page.locator("#notice"), "Paint anyway")
+    expect(lines).to_be_hidden()
+    page.click("[data-command=close-notice]")
+    expect(lines).to_be_visible()
+
+
 def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh: Page) -> None:
     page = fresh
     let_go = hold(page, "**/edits")

@@ -30,6 +30,7 @@ def measured(serve: Serve, tmp_path: Path, policy: str, **options: str) -> str:
     for name, count, median, rate in (
         ("slower", 10, 0.014, 90),
         ("as fast", 20, 0.0121, 70),
+        ("far slower", 15, 0.4, 2.5),
         ("not run", 30, 0, 0),
         ("", 5, 0.012, 80),
     ):
@@ -78,6 +79,12 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
     assert lengths["slower"] / lengths["this plan"] == pytest.approx(14 / 12, rel=0.05)
     says(page.locator("#compare-legend"), "Latency")
     assert bar_names(page)[:3] == ["this plan", "as fast", "slower"]
+    cut = page.locator("#compare-chart .bar.cut")
+    expect(cut).to_be_visible()  # one
+    expect(page.locator("[data-bar='far slower'] .bar.cut")).to_be_visible()
+    expect(cut).to_have_attribute("title", "measured, longer than is drawn")
+    expect(cut).to_have_css("mask-image", re.compile("^linear-gradient"))
+    assert lengths["slower"] > 100, "those that are not cut can be told apart"
     interval = page.locator("[data-bar='slower'] .bar-interval")
     expect(interval).to_be_visible()
     expect(interval).to_have_attribute("title", "95 % interval 13.8 ms to 14.2 ms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -114,6 +115,26 @@ def test_affinities_of_other_tools_are_imported_with_what_was_left_out(
         says(page.locator("#notice"), text)
 
 
+def test_what_an_export_does_not_keep_is_said_in_sentences(fresh: Page) -> None:
+    page = fresh
+    page.click("#export")
+    with page.expect_download():
+        page.get_by_role("menuitem", name="OpenVINO: model, affinities, script").click()
+    says(page.locator("#notice"), re.compile(r"(^|\. )The script leaves the precision"))
+
+
+OUTLINED = """([pane, count]) => { const c = window.heteroPanes.charts[pane], s = c.scene, g = c.canvas.getContext('2d'),
+    ink = getComputedStyle(document.body).getPropertyValue('--ink').trim(),
+    rgb = ink.match(/[0-9a-f]{2}/gi).map((h) => parseInt(h, 16)),
+    scale = window.devicePixelRatio;
+    const near = (i) => [...Array(5).keys()].some((k) => { const d = g.getImageData(
+        Math.round(((s.x[i] - c.left) * c.zoom - s.width * c.zoom / 2 - 3 + k) * scale),
+        Math.round((s.y[i] - c.top) * c.zoom * scale), 1, 1).data;
+        return rgb.every((v, n) => Math.abs(v - d[n]) < 40); });
+    return [...s.x.keys()].filter(near).length === count; }"""
+"""Whether as many ops of a pane have the colour of an outline at their left side."""
+
+
 def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None:
     page = fresh
     tab(page, "Compare")
@@ -129,8 +150,14 @@ def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None
     expect(panes).to_have_count(3)
     differ = page.evaluate("""() => { const l = window.heteroPanes.data.layouts;
         return l[0].device.filter((d, i) => l.some((o) => o.device[i] !== d)).length; }""")
-    says_exactly(page.locator(".panes-note"), f"{differ} of 100 ops differ")
+    says_exactly(page.locator(".panes-note"), f"{differ} of 100 ops differ: they have an outline")
     assert differ > 0
+    for pane in range(3):
+        until(page, OUTLINED, arg=[pane, differ])
+    whole = """() => { const c = window.heteroPanes.charts[0], b = c.scene.bounds;
+        return b.x0 >= c.left - 1 && b.x1 <= c.left + c.canvas.clientWidth / c.zoom + 1
+            && b.y0 >= c.top - 1 && b.y1 <= c.top + c.canvas.clientHeight / c.zoom + 1; }"""
+    assert page.evaluate(whole), "all ops are seen"
     box = panes.first.locator("canvas").bounding_box()
     assert box
     page.mouse.move(box["x"] + 80, box["y"] + 80)

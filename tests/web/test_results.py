@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +91,20 @@ def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
     assert bars.error_x.arrayminus[at] == pytest.approx(0.8)
     assert bars.error_x.array[list(bars.y).index("old, 2026-11-26")] is None
     assert list(bars.x) == sorted(bars.x, reverse=True), "the best on top"
+
+
+def test_a_bar_that_is_longer_than_is_drawn_has_a_break(unsplit: BenchmarkResult) -> None:
+    result = replace(unsplit, total=spread(0.004), baselines=())
+    runs = [run_of("near", "that", 0.02), run_of("far", "those", 0.361)]
+    drawn = versus_chart(result, runs, "this", "light")
+    assert drawn is not None
+    (bars,), (mark,) = drawn.figure.data, drawn.figure.layout.shapes
+    assert bars.y[0] == "far, 2026-11-26" and bars.text[0] == "361 ms"
+    assert drawn.figure.layout.xaxis.range[1] < 361
+    heights = [float(y) for y in re.findall(r",(-?[\d.]+)", mark.path)]
+    assert (min(heights), max(heights)) == (-0.5, 0.5), "across the lowest bar"
+    only_near = versus_chart(result, runs[:1], "this", "light")
+    assert only_near is not None and not only_near.figure.layout.shapes
 
 
 def test_the_time_of_stand_ins_is_not_drawn_beside_real_ones(unsplit: BenchmarkResult) -> None:

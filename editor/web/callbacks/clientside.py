@@ -30,6 +30,7 @@ def register(app: Dash) -> None:
     add("redrawn", Input("graph", "elements"), State("detail", "data"))
     add("detailMode", Input("detail-mode", "value"), State("detail", "data"))
     add("noticeArrived", Input("notice", "children"))
+    add("devicesArrived", Input("devices", "children"))
     here = {"type": "device-here", "name": ALL}
     add(
         "chooseDevices",

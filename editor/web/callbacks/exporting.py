@@ -45,7 +45,8 @@ def register(app: Dash, state: AppState) -> None:
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 content = await state.long_work.run(_content, document, what, task)
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
-            return content, notice(". ".join(notes)) if notes else no_update
+            said = ". ".join(f"{note[:1].upper()}{note[1:]}" for note in notes)
+            return content, notice(said) if said else no_update
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
         except (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from editor.text import human_seconds
+from editor.web.panels.layout_figures import longest_bar
 
 _MAX_POINTS = 400
 _PLAN = "this plan"
@@ -141,18 +143,18 @@ class Bar:
     colour: str
 
 
-_LONGEST = 6
-"""Times the best one."""
+_BREAK = (0.966, 0.5), (0.974, 0.5), (0.968, -0.5), (0.96, -0.5)
+"""The corners of a break in a bar: in parts of the width, and in bars from the middle of it."""
 
 
 def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     """A bar per way to run the model, the best on top, with its interval.
 
-    Bars that are many times as long as the best one end at the edge: the others could not be told apart beside them.
+    Bars that are many times as long as the best one end at the edge, with a break.
     """
     ordered = sorted(bars, key=lambda bar: bar.value if unit != "ms" else -bar.value)
-    least = min((bar.value for bar in bars if bar.value), default=0.0)
-    near = [bar for bar in bars if unit != "ms" or bar.value <= _LONGEST * least]
+    limit = longest_bar([bar.value for bar in bars]) if unit == "ms" else math.inf
+    near = [bar for bar in bars if bar.value <= limit]
     end = max((max(bar.value, *(bar.interval or (0.0,))) for bar in near), default=0.0)
     is_cut = len(near) < len(bars)
     figure = go.Figure(
@@ -193,8 +195,25 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     )
     if is_cut:
         figure.update_xaxes(range=[0, 1.1 * end])
+    for place, bar in enumerate(ordered):
+        if bar.value > limit:
+            _add_break(figure, place, scheme)
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     return figure
+
+
+def _add_break(figure: go.Figure, place: int, scheme: str) -> None:
+    """Shows that a bar, the one at ``place`` from below, is longer than is drawn."""
+    path = " L ".join(f"{x},{place + y}" for x, y in _BREAK)
+    ground = "#1d2025" if scheme == "dark" else "#ffffff"
+    figure.add_shape(
+        type="path",
+        xref="paper",
+        path=f"M {path} Z",
+        fillcolor=ground,
+        line={"width": 0},
+        name="longer than is drawn",
+    )
 
 
 def _figure_of(value: float, unit: str) -> str:

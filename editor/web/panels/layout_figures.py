@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from editor.web.panels.parts import kind_badge
 from editor.workspace.history import Run
 
 _TOO_CLOSE = "too close to call"
+_LONGEST = 6
+"""Times the best one."""
 
 
 class Bases(NamedTuple):
@@ -51,6 +54,14 @@ class Bar(NamedTuple):
     figure: Figure
     run: Run | None
     """A measurement of the same plan"""
+
+
+def longest_bar(times: Sequence[float]) -> float:
+    """The longest time that a chart draws whole: bars of others end at its edge, with a break.
+
+    The others could not be told apart beside one that is many times as long as the best.
+    """
+    return _LONGEST * min((time for time in times if time), default=0.0)
 
 
 def per_second(row: Mapping[str, Any]) -> float:
@@ -129,7 +140,10 @@ def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
         for bar in bars
     ]
     shown.sort(key=lambda each: (each[0].run is None, sign * each[2]))
-    longest = max((max((value, *(ends or ()))) for *_, value, ends in shown), default=0.0)
+    limit = longest_bar([value for *_, value, _ in shown]) if sign > 0 else math.inf
+    longest = max(
+        (max((value, *(ends or ()))) for *_, value, ends in shown if value <= limit), default=0.0
+    )
     kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, *_ in shown)]
     legend = [
         html.Span([html.Span(className=f"bar {kind}"), kind.participle], className="bar-key")
@@ -142,7 +156,7 @@ def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
     return [
         html.H3([heading, *legend], id="compare-legend"),
         html.Div(
-            [_bar_row(*each, longest or 1.0) for each in shown],
+            [_bar_row(*each, longest or 1.0, is_cut=each[2] > limit) for each in shown],
             className="bars",
             id="compare-chart",
         ),
@@ -150,7 +164,12 @@ def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
 
 
 def _bar_row(
-    bar: Bar, kind: Kind, value: float, ends: tuple[float, float] | None, longest: float
+    bar: Bar,
+    kind: Kind,
+    value: float,
+    ends: tuple[float, float] | None,
+    longest: float,
+    is_cut: bool,
 ) -> html.Div:
     """A line of the chart; ``ends`` are those of the interval, where there is one."""
     figure = bar.figure
@@ -158,9 +177,16 @@ def _bar_row(
     if bar.run is not None:
         worked_out = f" {figure.bases.layout.kind.participle} {figure.words}"
         words = [html.B(figure.form(value)), html.Span(worked_out, className="beside")]
-    width = f"{max(100 * value / longest, 0.5):.1f}%"
-    drawn = [html.Span(className=f"bar {kind}", title=kind.participle, style={"width": width})]
-    if ends is not None:
+    width = f"{min(max(100 * value / longest, 0.5), 100):.1f}%"
+    mark = f"{kind.participle}, longer than is drawn" if is_cut else kind.participle
+    drawn = [
+        html.Span(
+            className=f"bar {kind} cut" if is_cut else f"bar {kind}",
+            title=mark,
+            style={"width": width},
+        )
+    ]
+    if ends is not None and not is_cut:
         low, high = (100 * end / longest for end in ends)
         drawn.append(
             html.Span(
