@@ -8,7 +8,6 @@ from editor.text import pluralize
 from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
-
 _LINES_SHOWN = 3
 """Of a message; further ones are folded, for the graph is below."""
 
