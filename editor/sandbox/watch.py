@@ -157,7 +157,9 @@ def fork() -> int | None:
         signal.signal(signal.SIGINT, partial(_notice, writer))
         return None
     os.close(writer)
-    return _Supervisor(child, reader).status()
+    status = _Supervisor(child, reader).status()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more press would end Python with its own status
+    return status
 
 
 def _notice(writer: int, *_: Any) -> None:

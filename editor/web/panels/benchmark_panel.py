@@ -345,7 +345,10 @@ def runs_view(document: Document) -> list[Any]:
                             if f["median"] == best[f.get("mode", "")]
                             else human_seconds(f["median"]),
                             " a token " if f.get("mode") == "tokens" else " ",
-                            kind_badge(kind_of_run(f["estimated"])),
+                            kind_badge(
+                                kind_of_run(f["estimated"]),
+                                meaning=SIMULATED if f["estimated"] else "",
+                            ),
                         ]
                     ),
                     html.Td(human_seconds(f["p99"])),
@@ -417,7 +420,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
     cards = [
         _card(
             "The plan, simulated on the CPU" if result.estimated else "The plan",
-            [*figure, kind_badge(result.kind)],
+            [*figure, kind_badge(result.kind, meaning=SIMULATED if result.estimated else "")],
             "Outputs were checked; the time is of stand-ins and says nothing about speed."
             if result.estimated
             else "",
@@ -677,14 +680,26 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         )
         total = result.total
         figures = [
-            html.Td([human_seconds(total.median), " ", kind_badge(result.kind)]),
+            html.Td(
+                [
+                    human_seconds(total.median),
+                    " ",
+                    kind_badge(result.kind, meaning=SIMULATED if result.estimated else ""),
+                ]
+            ),
             html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"),
             html.Td(f"{result.throughput:.1f}"),
         ]
         if tuned.mode == "throughput":
             low, high = result.throughput_interval or (result.throughput, result.throughput)
             figures = [
-                html.Td([f"{result.throughput:.1f}", " ", kind_badge(result.kind)]),
+                html.Td(
+                    [
+                        f"{result.throughput:.1f}",
+                        " ",
+                        kind_badge(result.kind, meaning=SIMULATED if result.estimated else ""),
+                    ]
+                ),
                 html.Td(f"{low:.1f} to {high:.1f}" if result.throughput_interval else "—"),
                 html.Td(human_seconds(result.total.median)),
             ]

@@ -44,7 +44,7 @@ def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
     """
     count = len(refusal.ops)
     head = html.B(
-        f"{'1 op was' if count == 1 else f'{count:,} ops were'} not painted: {refusal.device} cannot run "
+        f"{'1 op was' if count == 1 else f'{count:,} ops were'} not painted: {refusal.device} does not take "
         f"{'it' if count == 1 else 'them'}. "
     )
     rows = [

@@ -39,7 +39,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     if forced:
         parts.append(
             html.Span(
-                f"{pluralize(forced, 'op')} forced onto devices that do not support them",
+                f"{pluralize(forced, 'op')} forced onto devices that do not take them",
                 className="figure warning",
             )
         )
