@@ -158,7 +158,8 @@ def fork() -> int | None:
         return None
     os.close(writer)
     status = _Supervisor(child, reader).status()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more press would end Python with its own status
+    # One more press would end Python with its own status.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return status
 
 
