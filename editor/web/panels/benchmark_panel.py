@@ -345,10 +345,7 @@ def runs_view(document: Document) -> list[Any]:
                             if f["median"] == best[f.get("mode", "")]
                             else human_seconds(f["median"]),
                             " a token " if f.get("mode") == "tokens" else " ",
-                            kind_badge(
-                                kind_of_run(f["estimated"]),
-                                meaning=SIMULATED if f["estimated"] else "",
-                            ),
+                            _badge(f["estimated"]),
                         ]
                     ),
                     html.Td(human_seconds(f["p99"])),
@@ -420,7 +417,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
     cards = [
         _card(
             "The plan, simulated on the CPU" if result.estimated else "The plan",
-            [*figure, kind_badge(result.kind, meaning=SIMULATED if result.estimated else "")],
+            [*figure, _badge(result.estimated)],
             "Outputs were checked; the time is of stand-ins and says nothing about speed."
             if result.estimated
             else "",
@@ -475,6 +472,11 @@ def _cards(result: BenchmarkResult) -> html.Div:
     if result.memory_problem:
         cards.append(_card("Memory", [html.B("—")], result.memory_problem))
     return html.Div(cards, className="cards", id="bench-cards")
+
+
+def _badge(estimated: bool) -> html.Span:
+    """Says what the times of a run are."""
+    return kind_badge(kind_of_run(estimated), meaning=SIMULATED if estimated else "")
 
 
 def _rate(requests: float) -> list[Any]:
@@ -680,26 +682,14 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         )
         total = result.total
         figures = [
-            html.Td(
-                [
-                    human_seconds(total.median),
-                    " ",
-                    kind_badge(result.kind, meaning=SIMULATED if result.estimated else ""),
-                ]
-            ),
+            html.Td([human_seconds(total.median), " ", _badge(result.estimated)]),
             html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"),
             html.Td(f"{result.throughput:.1f}"),
         ]
         if tuned.mode == "throughput":
             low, high = result.throughput_interval or (result.throughput, result.throughput)
             figures = [
-                html.Td(
-                    [
-                        f"{result.throughput:.1f}",
-                        " ",
-                        kind_badge(result.kind, meaning=SIMULATED if result.estimated else ""),
-                    ]
-                ),
+                html.Td([f"{result.throughput:.1f}", " ", _badge(result.estimated)]),
                 html.Td(f"{low:.1f} to {high:.1f}" if result.throughput_interval else "—"),
                 html.Td(human_seconds(result.total.median)),
             ]
