@@ -85,7 +85,7 @@ def plan(document: Document) -> list[Any]:
         for i, d in enumerate(document.devices)
     ]
     beside = (
-        f"{in_words(rest, any(rough))} more in transfers and in starting subgraphs."
+        f"Beside these: {in_words(rest, any(rough))} in transfers and in starting subgraphs."
         if rest > 0
         else ""
     )
