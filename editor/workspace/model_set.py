@@ -74,7 +74,7 @@ class Member:
 
     def in_words(self, seconds: float) -> str:
         """Some of its seconds, with one digit where they rest on assumed speeds."""
-        return _in_words(seconds, bool(self.assumed_speeds))
+        return in_words(seconds, bool(self.assumed_speeds))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class SharedDevice:
     @property
     def busy_in_words(self) -> str:
         """``busy``, with one digit where it rests on an assumed speed."""
-        return _in_words(self.busy, self.assumed_speed)
+        return in_words(self.busy, self.assumed_speed)
 
     @property
     def needed(self) -> int:
@@ -123,7 +123,7 @@ class ModelSet:
     @property
     def answer_in_words(self) -> str:
         """``seconds``, with one digit where they rest on assumed speeds."""
-        return _in_words(self.seconds, self.is_rough)
+        return in_words(self.seconds, self.is_rough)
 
     @property
     def is_rough(self) -> bool:
@@ -564,10 +564,6 @@ def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
     seconds = plan.placement.price(costs).total
     assumed = tuple(assumed_speeds(plan.placement, costs))
     return Member(name, plan, runs, source, seconds, basis, assumed)
-
-
-def _in_words(seconds: float, is_rough: bool) -> str:
-    return in_words(seconds, is_rough)
 
 
 def _busy(placement: Placement, device: str) -> float:
