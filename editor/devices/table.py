@@ -60,7 +60,7 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     """Reads a device table; order is priority.
 
     Args:
-        spec: a YAML file, ``HETERO:GPU,CPU``, ``HETERO:NPU(edgetpu),CPU``, ``HETERO`` alone for the
+        spec: a YAML file, ``HETERO:GPU,CPU`` or ``GPU,CPU``, ``HETERO:NPU(edgetpu),CPU``, ``HETERO`` alone for the
             devices of this machine, or a list of entries as in the YAML file.
 
     Raises:
@@ -68,7 +68,7 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     """
     if isinstance(spec, str | Path):
         text = str(spec)
-        if is_hetero(text):
+        if is_by_names(spec):
             return _from_hetero(text)
         return parse_devices(_read(Path(spec)), text)
     if (
@@ -84,8 +84,14 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
 
 
 def is_hetero(spec: str) -> bool:
-    """Whether a device table is given by names, not by a file."""
+    """Whether a text is ``HETERO`` or begins with ``HETERO:``."""
     return spec.upper().startswith("HETERO:") or spec.upper() == "HETERO"
+
+
+def is_by_names(spec: str | Path) -> bool:
+    """Whether a device table is given by names, ``HETERO:GPU,CPU`` or ``GPU,CPU``, not by a file."""
+    text = str(spec)
+    return is_hetero(text) or (_are_names(text) and not Path(text).exists())
 
 
 def text_of_table(spec: Spec) -> str:
@@ -94,16 +100,15 @@ def text_of_table(spec: Spec) -> str:
     Raises:
         DeviceTableError: the file cannot be read.
     """
-    is_file = isinstance(spec, Path) or (isinstance(spec, str) and not is_hetero(spec))
+    is_file = isinstance(spec, str | Path) and not is_by_names(spec)
     return _read(Path(str(spec))) if is_file else ""
 
 
 def _from_hetero(text: str) -> tuple[Device, ...]:
-    names = (
-        [name.strip() for name in text.partition(":")[2].split(",")]
-        if ":" in text
-        else names_here()
-    )
+    named = text.partition(":")[2] if is_hetero(text) else text
+    names = [name.strip() for name in named.split(",")]
+    if text.upper() == "HETERO":
+        names = names_here()
     if names == [""]:
         raise DeviceTableError(
             f"{text!r}: names no device; write HETERO:GPU,CPU, or HETERO for those of this machine"
@@ -121,8 +126,8 @@ def _named(text: str) -> dict[str, Any]:
     return {**entry, "assumes": assumes.strip()} if assumes else entry
 
 
-def are_names(text: str) -> bool:
-    """Whether a text without `HETERO:` was meant as the names of devices."""
+def _are_names(text: str) -> bool:
+    """Whether a text without `HETERO:` is the names of devices."""
     known = {name.lower() for name in known_names()}
     return all(name.strip().partition("(")[0].lower() in known for name in text.split(","))
 
@@ -139,12 +144,9 @@ def _read(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        names = (
-            f"for devices write HETERO:{path}"
-            if are_names(str(path))
-            else "a device table, or HETERO:GPU,CPU"
-        )
-        raise DeviceTableError(f"{path}: no such file ({names})") from error
+        raise DeviceTableError(
+            f"{path}: no such file (a device table, or HETERO:GPU,CPU)"
+        ) from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error
     except (OSError, ValueError) as error:

@@ -62,7 +62,8 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     figure = (
         f"{measured['throughput']:.1f} requests/s" if many else human_seconds(measured["median"])
     )
-    beside = _against(measured, many) if totals["subgraphs"] > 1 else "It is not split."
+    alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
+    beside = _against(measured, many, alone)
     return {
         "figure": figure,
         "kind": str(Kind.MEASUREMENT),
@@ -70,21 +71,26 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _against(measured: Mapping[str, Any], many: bool) -> str:
-    """How the plan compares with the fastest unsplit model."""
+def _against(measured: Mapping[str, Any], many: bool, alone: str) -> str:
+    """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model."""
     key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
     found = [b for b in measured["baselines"] if b[key] and b.get(limits)]
     if not found or not measured[limits]:
-        return "There is no unsplit model to compare it with."
+        return "It is not split." if alone else "There is no unsplit model to compare it with."
     best = (max if many else min)(found, key=lambda b: b[key])
+    if best["device"] == alone:
+        return "It is not split."
     ours, theirs, ratio = measured[limits], best[limits], measured[key] / best[key]
     if many:  # by the time of a request, so that more is less
         ours, theirs = ([1 / b, 1 / a] for a, b in (ours, theirs))
         ratio = 1 / ratio
     other = f"{best[key]:.1f} requests/s" if many else human_seconds(best[key])
     words = compare_medians(tuple(ours), tuple(theirs), ratio)
-    than = "than not splitting" if words.endswith(("faster", "slower")) else "against not splitting"
-    return f"{words[:1].upper()}{words[1:]} {than} ({other} on {best['device']})."
+    beside = "than" if words.endswith(("faster", "slower")) else "against"
+    unsplit = f"not splitting ({other} on {best['device']})"
+    if alone:
+        unsplit = f"all of it on {best['device']} ({other})"
+    return f"{words[:1].upper()}{words[1:]} {beside} {unsplit}."
 
 
 def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:

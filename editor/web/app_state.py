@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from editor import limits
 from editor.devices.discovery import set_available_devices
-from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
+from editor.devices.table import Spec, is_by_names, load_devices, text_of_table
 from editor.errors import (
     Cancelled,
     EditorError,
@@ -156,7 +156,7 @@ class AppState:
         """
         path = local_path(request.path)
         self.check_path(path)
-        if isinstance(request.devices, str) and not is_hetero(request.devices):
+        if isinstance(request.devices, str) and not is_by_names(request.devices):
             self.check_path(local_path(request.devices))
         return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -312,6 +313,31 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     modes = [mode] if mode else ["tokens", aim_of(document.placement.settings)]
     fitting = [run for each in modes for run in runs if run.figures.get("mode") == each]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
+def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
+    """The measurement of a placement that is not split, where the benchmark of a plan made it as a baseline.
+
+    Args:
+        placement: all ops on one device, or another one, of which there is none.
+        run: of the plan, on the devices that it names.
+    """
+    if run is None or len(placement.subgraphs) != 1:
+        return None
+    (device,) = placement.used_devices
+    if run.figures.get("entries", {}).get(device.name) != repr(dict(device.entry)):
+        return None
+    for baseline in run.figures.get("report", {}).get("baselines", ()):
+        time = baseline["time"]
+        if baseline["device"] == device.name and time:
+            figures = {
+                "median": time["median"],
+                "interval": [time["low"], time["high"]],
+                "throughput": baseline["throughput"],
+                "throughput_interval": baseline.get("throughput_interval"),
+            }
+            return replace(run, figures={**run.figures, **figures})
+    return None
 
 
 def measured_plans(document: Document) -> dict[tuple[str, str], Run]:

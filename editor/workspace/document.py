@@ -469,7 +469,12 @@ class Document:
 
     def keep_run(self, figures: Mapping[str, Any], layout: str, plan: Placement) -> None:
         """Stores a benchmark of the document; ``plan`` is what was measured."""
-        known = {"layout": layout, "plan": plan.fingerprint, "subgraphs": len(plan.subgraphs)}
+        known = {
+            "layout": layout,
+            "plan": plan.fingerprint,
+            "subgraphs": len(plan.subgraphs),
+            "entries": {device.name: repr(dict(device.entry)) for device in plan.devices},
+        }
         self.store.keep_run(self.id, {**figures, **known})
 
     def runs(self) -> list[Run]:

@@ -226,12 +226,22 @@ def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(
         ("HETERO:", "names no device"),
         ("HETERO:CPU,CPU", "two devices"),
         ("nowhere.yaml", "no such file"),
-        ("Interpreter,NPU(edgetpu)", "for devices write HETERO:Interpreter,NPU"),
+        ("Interpreter,Warp9", "no such file"),
     ],
 )
 def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError, match=cause):
         editor.load_devices(spec)
+
+
+def test_names_alone_are_devices_unless_a_file_has_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = editor.load_devices("NPU(edgetpu), CPU")
+    assert named == editor.load_devices("HETERO:NPU(edgetpu),CPU")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CPU").write_text("- {name: mine, backendName: CPU}")
+    assert [device.name for device in editor.load_devices("CPU")] == ["mine"]
 
 
 def test_hetero_without_names_is_what_is_here_and_the_processor_comes_last() -> None:

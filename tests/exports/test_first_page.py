@@ -84,3 +84,22 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
     verdict = report["first_page"]["verdict"]
     assert verdict["figure"] == "2 s" or verdict["figure"] == "2.00 s"
     assert verdict["kind"] == "measurement" and words in verdict["words"]
+
+
+@pytest.mark.parametrize(
+    ("faster", "words"), [("A", "It is not split."), ("B", "2x slower than all of it on B (1 s).")]
+)
+def test_a_plan_on_one_device_is_compared_with_other_devices(
+    mobilenet: Graph, tmp_path: Path, faster: str, words: str
+) -> None:
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
+    plan = editor.partition(mobilenet, table)
+    data = plan.benchmark(seconds=0.2).to_dict()
+    data["total"] |= {"median": 2.0, "low": 1.9, "high": 2.1}
+    for baseline in data["baselines"]:
+        second = 1.0 if baseline["device"] == faster else 3.0
+        baseline["time"] |= {"median": second, "low": second - 0.05, "high": second + 0.05}
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    written = plan.export("json", tmp_path, measured=str(tmp_path / "run.json"))[0]
+    verdict = json.loads(written.read_text())["first_page"]["verdict"]
+    assert words in verdict["words"] and "not splitting" not in verdict["words"]

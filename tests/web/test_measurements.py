@@ -8,11 +8,13 @@ import contextlib
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES, write_dag
 
+import editor
 from editor.kinds import Basis, Kind
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
@@ -31,7 +33,7 @@ from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import follow_run
-from editor.web.view import figures_of, measured_run, plan_costs
+from editor.web.view import figures_of, measured_run, plan_costs, unsplit_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -298,6 +300,28 @@ def test_a_report_has_the_tokens_that_were_measured(
     assert said in report() and "not measured" not in report()
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
+
+
+def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
+    state: AppState, document: Document
+) -> None:
+    state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    asyncio.run(_ended(state, document.id))
+    run = measured_run(document, "latency")
+    assert run is not None
+    whole = document.placement
+    for device in document.devices:
+        rules = [{"name": "*", "to": device.name}]
+        whole = editor.partition(document.graph, document.devices, rules=rules).placement
+        found = unsplit_run(whole, run)
+        assert found is not None
+        assert found.figures["median"] == run.figures["baselines"][device.name]
+        low, high = found.figures["interval"]
+        assert low <= found.figures["median"] <= high
+        other = {**run.figures, "entries": {device.name: "changed meanwhile"}}
+        assert unsplit_run(whole, replace(run, figures=other)) is None
+    assert unsplit_run(document.placement, run) is None, "it is split"
+    assert unsplit_run(whole, None) is None
 
 
 def test_the_verdict_of_a_plan_is_known_after_a_restart(

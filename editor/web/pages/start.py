@@ -9,7 +9,6 @@ from typing import Any
 from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
-from editor.devices.table import are_names
 from editor.errors import WorkspaceError
 from editor.web import controls
 from editor.web.app_state import AppState
@@ -260,7 +259,7 @@ def _own_model(devices: str) -> list[Any]:
                 html.Summary("Type a device table"),
                 controls.Field(
                     id="devices-spec",
-                    label="Devices by priority: HETERO:GPU,CPU, or a table (YAML file)",
+                    label="Devices by priority, such as GPU,CPU, or a table (YAML file)",
                     value=devices or here,
                     suggestions=tables,
                 ),
@@ -419,8 +418,4 @@ def resolve_spec(spec: str, examples: Path) -> str:
     bundled = examples / "devices" / spec
     if spec and "/" not in spec and bundled.is_file():
         return str(bundled)
-    return (
-        f"HETERO:{spec}"
-        if spec and are_names(spec) and not Path(spec).exists()
-        else spec or "HETERO"
-    )
+    return spec or "HETERO"

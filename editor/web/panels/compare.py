@@ -34,7 +34,15 @@ from editor.web.panels.layout_figures import (
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
-from editor.web.view import aim_of, colours_of, layout_costs, measured_plans, plan_costs, step_of
+from editor.web.view import (
+    aim_of,
+    colours_of,
+    layout_costs,
+    measured_plans,
+    plan_costs,
+    step_of,
+    unsplit_run,
+)
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
     BY_OPENVINO,
@@ -305,10 +313,14 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(base), rate, bases, True)
         figure_of = {"latency": latency, "throughput": most}
-        runs = {mode: measured.get((layout.placement.fingerprint, mode)) for mode in figure_of}
+        plans = {mode: measured.get((now.fingerprint, mode)) for mode in figure_of}
+        runs = {
+            mode: measured.get((layout.placement.fingerprint, mode))
+            or unsplit_run(layout.placement, plans[mode])
+            for mode in figure_of
+        }
         speeds = [
-            speed_cell(mode, runs[mode], measured.get((now.fingerprint, mode)), figure)
-            for mode, figure in figure_of.items()
+            speed_cell(mode, runs[mode], plans[mode], figure) for mode, figure in figure_of.items()
         ]
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))

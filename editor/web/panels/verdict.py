@@ -84,7 +84,7 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
 def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
-        return [_headline(now), _of_run(now.run.figures)]
+        return [_headline(now), _of_run(now.run.figures, _alone(document))]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
@@ -92,7 +92,9 @@ def _said(document: Document) -> list[Any]:
         ]
     words = "not measured"
     if not lacking:
-        words = "not measured: Benchmark compares it with not splitting"
+        words = "not split, not measured: Benchmark measures it"
+        if not _alone(document):
+            words = "not measured: Benchmark compares it with not splitting"
     if not lacking and any(
         d.planned and document.placement.op_counts[d.name] for d in document.devices
     ):
@@ -108,20 +110,25 @@ def _figure(figures: Mapping[str, Any]) -> str:
     return f"{time} a token" if figures["mode"] == "tokens" else time
 
 
-def _of_run(figures: Mapping[str, Any]) -> html.P:
+def _alone(document: Document) -> str:
+    """The device that runs all of a plan which is not split; "" of others."""
+    subgraphs = document.placement.subgraphs
+    return subgraphs[0].device if len(subgraphs) == 1 else ""
+
+
+def _of_run(figures: Mapping[str, Any], alone: str) -> html.P:
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
         return _sentence("no device runs the whole model")
     figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
-    words, other = str(unsplit["words"]), f"({figure} on {unsplit['device']})"
-    if words.startswith("the same"):
-        return _sentence(f"not split: all of it runs on {unsplit['device']}")
+    words, best = str(unsplit["words"]), unsplit["device"]
+    if words.startswith("the same") or alone == best:
+        return _sentence(f"not split: all of it runs on {best}")
+    other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
-        return _sentence(
-            html.Span(words, className=f"delta {tone}"), f" than not splitting {other}"
-        )
-    return _sentence(f"too close to call beside not splitting {other}")
+        return _sentence(html.Span(words, className=f"delta {tone}"), f" than {other}")
+    return _sentence(f"too close to call beside {other}")
 
 
 def _headline(now: Headline) -> html.Div:
