@@ -49,7 +49,7 @@
   function show(event, begun) {
     const { run, done, samples } = event;
     editor.set("bench-text", { children: event.text });
-    editor.set("bench-progress", { value: (100 * event.share).toFixed(1) });
+    editor.set("bench-progress", { value: (100 * event.share).toFixed(1), hidden: done });
     setButtons(!done);
     if (!done) {
       const doing = { profile: "Profiling", tune: "Tuning", accuracy: "Comparing" }[event.kind] ?? "Measuring";

@@ -24,7 +24,7 @@ from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
 from editor.execution.open_sizes import open_submodels
 from editor.graph.graph import Graph
-from editor.graph.states import TOKEN_INPUTS, State, states_of
+from editor.graph.states import BEAMS, MASKS, POSITIONS, TOKEN_INPUTS, State, states_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.protocols import (
@@ -35,10 +35,6 @@ from editor.runtimes.protocols import (
 )
 from editor.runtimes.registry import runtime_of, stand_in
 
-_MASKS = ("attention_mask",)
-_POSITIONS = ("position_ids", "cache_position")
-_BEAMS = ("beam_idx",)
-"""The sequence that each one goes on from, in a search over several."""
 _LOGITS = ("logits", "lm_logits", "output")
 
 
@@ -385,9 +381,9 @@ class _Inputs:
         self.names = [name for name in names if name not in kept]
         whole = [n for n in self.names if self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))]
         self.ids = next((n for n in TOKEN_INPUTS if n in whole), "") or next(iter(whole), "")
-        self.masks = [n for n in self.names if n in _MASKS]
-        self.positions = [n for n in self.names if n in _POSITIONS]
-        self.beams = [n for n in self.names if n in _BEAMS]
+        self.masks = [n for n in self.names if n in MASKS]
+        self.positions = [n for n in self.names if n in POSITIONS]
+        self.beams = [n for n in self.names if n in BEAMS]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         others = [n for n in outputs if n not in {state.output for state in states}]
         self.logits = next((n for n in _LOGITS if n in others), "") or next(iter(others), "")

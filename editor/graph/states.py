@@ -36,6 +36,10 @@ class State:
 
 TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens", "ids")
 """Names of inputs that take tokens."""
+MASKS = ("attention_mask",)
+POSITIONS = ("position_ids", "cache_position")
+BEAMS = ("beam_idx",)
+"""The sequence that each one goes on from, in a search over several."""
 _RENAMED = (
     ("past_key_values", "present"),
     ("past_key_values", "present_key_values"),
@@ -261,6 +265,14 @@ def tokens_of_step(graph: Graph) -> int:
     ids = next((name for name in TOKEN_INPUTS if name in names), None)
     shape = (None if ids is None else graph.tensor_shapes[graph.tensor_index[ids]]) or ()
     return shape[-1] if shape and isinstance(shape[-1], int) else 0
+
+
+def makes_one_token(graph: Graph) -> bool:
+    """Whether a step of a model makes one token, and needs nothing else than tokens before it: no encoder's values."""
+    if tokens_of_step(graph) != 1:
+        return False
+    known = {*(s.input for s in states_of(graph)), *TOKEN_INPUTS, *MASKS, *POSITIONS, *BEAMS}
+    return known.issuperset(graph.tensor_names[t] for t in graph.inputs.tolist())
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.graph.states import parse_lengths
+from editor.graph.states import makes_one_token, parse_lengths
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -456,9 +456,11 @@ class AppState:
         self.jobs.close()
 
     def job_options(self, document: Document) -> JobOptions:
-        """What was chosen for the last measurement of a document."""
+        """What was chosen for the last measurement of a document; else tokens, where each step of the model makes one."""
         last = self.benchmarks.get(document.id)
-        return last.options if last is not None else JobOptions()
+        if last is not None:
+            return last.options
+        return JobOptions(mode="tokens" if makes_one_token(document.graph) else "latency")
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document.

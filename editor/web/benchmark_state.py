@@ -19,7 +19,7 @@ class JobOptions:
     seconds: float = 3
     """For the benchmark or the tuning in all, for the profile per device"""
     mode: str = "latency"
-    """``latency`` or ``throughput``"""
+    """``latency``, ``throughput`` or ``tokens``"""
     requests: int = 4
     """In flight"""
     memory: bool = False

@@ -149,3 +149,11 @@ def test_what_only_feeds_a_hub_stands_beside_the_first_ops() -> None:
     ends = np.array(sorted(edges), np.int64)
     drawing = draw(node + 2, ends[:, 0], ends[:, 1], WIDE)
     assert len(drawing.faint) == len(joins[::3]) and abs(drawing.x[node] - drawing.x[0]) < 4 * WIDE
+
+
+@given(st.integers(3, 11))
+def test_what_feeds_every_layer_does_not_bend_their_chain(layers: int) -> None:
+    """A mask of a language model is read by all layers, and their line stays straight."""
+    chain, mask = list(range(1, layers)), layers
+    drawing = laid_out([*pairwise([0, *chain]), *((mask, v) for v in chain)])
+    assert float(np.ptp(drawing.x[chain])) < 3

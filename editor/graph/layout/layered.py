@@ -177,6 +177,10 @@ LAYER_GAP = 74.0
 NODE_GAP = 26.0
 LANE_WIDTH = 14.0
 _HUB_FAN_OUT = 12
+_ENTRY = 0.05
+"""How strongly a lane pulls at the nodes at its ends, where an edge to the next layer has 1: skips do not bend what they skip."""
+_LANE = 0.005
+"""How strongly a lane keeps its place beside nodes, which have 1."""
 _SWEEPS = 6
 _STRAIGHTENING = 8
 
@@ -404,10 +408,10 @@ class _Lanes:
                 self.layer.append(level)
                 self.up.append([])
                 self.down.append([])
-                self._link(previous, dummy, 4.0 if previous >= self.real else 1.0)
+                self._link(previous, dummy, 4.0 if previous >= self.real else _ENTRY)
             chain.append(dummy)
             previous = dummy
-        self._link(previous, t, 1.0)
+        self._link(previous, t, _ENTRY if chain else 1.0)
         self.chain_of_edge[edge] = chain
 
     def _link(self, s: int, t: int, weight: float) -> None:
@@ -515,7 +519,7 @@ def _settle(
         wish = sum(x[u] * w for u, w in neighbours[v]) / total if total else x[v]
         shift.append(offset)
         wishes.append(wish - offset)
-        weights.append(total * (4.0 if v >= lanes.real else 1.0) if total else 0.05)
+        weights.append(total * (1.0 if v < lanes.real else _LANE) if total else 0.01)
     for v, value, moved in zip(row, _isotonic(wishes, weights), shift, strict=True):
         x[v] = value + moved
 

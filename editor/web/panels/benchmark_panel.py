@@ -140,6 +140,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                                 id="bench-progress",
                                 value="0",
                                 max="100",
+                                hidden=True,
                                 **{"aria-label": "Benchmark progress"},
                             ),
                         ],

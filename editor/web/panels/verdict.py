@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from dash import html
 
+from editor.graph.states import makes_one_token
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
 from editor.text import human_bytes, human_rate, human_seconds, rough_rate, rough_seconds
@@ -47,6 +48,8 @@ def headline(document: Document) -> Headline:
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
         )
     figure = rate_in_words(rate) if rate else in_words(seconds) if seconds is not None else ""
+    if figure and not rate and makes_one_token(document.graph):
+        figure = f"{figure} a token"
     without = left_out(document.placement, plan_costs(document)[0]) if basis else []
     return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
 
@@ -84,7 +87,11 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
 def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
-        return [_headline(now), _of_run(now.run.figures, _alone(document))]
+        figures = now.run.figures
+        sentence = _of_run(figures, _alone(document))
+        if figures["mode"] == "tokens":
+            sentence.children.insert(0, f"{figures['throughput']:.3g} tokens/s, ")
+        return [_headline(now), sentence]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
