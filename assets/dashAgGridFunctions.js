@@ -20,8 +20,10 @@
     return `${i ? Number(value.toPrecision(4)) : value} ${units[i]}`;
   };
 
-  functions.heteroSeconds = (value) => {
+  /* One digit of times that rest on assumed speeds. */
+  functions.heteroSeconds = (value, rough = false) => {
     if (value === null || value === undefined) return "";
+    if (rough && value) return `about ${functions.heteroSeconds(Number(value.toPrecision(1)))}`;
     if (Number((value * 1e6).toPrecision(3)) < 1000) return `${Number((value * 1e6).toPrecision(3))} µs`;
     if (Number((value * 1e3).toPrecision(3)) < 1000) return `${Number((value * 1e3).toPrecision(3))} ms`;
     return `${Number(value.toPrecision(3))} s`;

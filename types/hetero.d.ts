@@ -514,7 +514,7 @@ interface Window {
   dash_cytoscape?: { Cytoscape: { defaultProps: { wheelSensitivity?: number } } };
   dash_ag_grid: { AgGrid(props: never): unknown; getApi(id: string): GridApi };
   // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show
-  dashAgGridFunctions: Record<string, (value: any, id: string) => unknown>;
+  dashAgGridFunctions: Record<string, (value: any, second?: any) => unknown>;
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 

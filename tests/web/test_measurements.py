@@ -302,6 +302,16 @@ def test_a_report_has_the_tokens_that_were_measured(
     assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
 
 
+def test_times_of_a_table_are_rough_where_the_speed_of_a_device_is_assumed(state: AppState) -> None:
+    table = [{"name": "GPU", "backendName": "GPU"}, {"name": "CPU", "backendName": "CPU"}]
+    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    opened.pin(opened.placement.placed_ops[40:60].tolist(), "CPU")
+    assert [(row["device"], row["rough"]) for row in subgraph_rows(opened)] == [
+        *(("GPU", True), ("CPU", False), ("GPU", True))
+    ]
+    assert all(row["rough"] for row in transfer_rows(opened))
+
+
 def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
     state: AppState, document: Document
 ) -> None:

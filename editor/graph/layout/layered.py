@@ -178,7 +178,7 @@ NODE_GAP = 26.0
 LANE_WIDTH = 14.0
 _HUB_FAN_OUT = 12
 _ENTRY = 0.05
-"""How strongly a lane pulls at the nodes at its ends, where an edge to the next layer has 1: skips do not bend what they skip."""
+"""How strongly a lane pulls at the nodes at its ends; an edge to the next layer has 1, so that skips bend nothing."""
 _LANE = 0.005
 """How strongly a lane keeps its place beside nodes, which have 1."""
 _SWEEPS = 6

@@ -8,6 +8,7 @@ import dash_ag_grid as dag
 import numpy as np
 from dash import html
 
+from editor.placement.chosen_costs import is_assumed
 from editor.placement.costs import seconds_of_ops
 from editor.placement.fallbacks import seconds_of
 from editor.placement.subgraphs.division import Boundary
@@ -18,7 +19,7 @@ _HEADER, _HEADER_PADDING = 7, 26
 """Pixels of a letter of a column's title, and of the space around the title."""
 _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
-_SECONDS = {"function": "heteroSeconds(params.value)"}
+_SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "By the costs that the figures of the status bar are made from"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {
@@ -122,7 +123,7 @@ def subgraph_table(document: Document) -> html.Div:
         number_column("id", "Subgraph", 96),
         device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=60),
-        seconds_column("seconds", "Time", headerTooltip=_TIMES),
+        seconds_column("seconds", "Time", 104, headerTooltip=_TIMES),
         {
             "field": "types",
             "headerName": "Main ops",
@@ -150,9 +151,9 @@ def subgraph_table(document: Document) -> html.Div:
 
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the subgraph table."""
-    graph, placement = document.graph, document.placement
+    graph, placement, costs = document.graph, document.placement, plan_costs(document)[0]
     seconds = seconds_of_ops(
-        plan_costs(document)[0],
+        costs,
         placement.assignment.device,
         placement.division.subgraph_of_op,
         placement.placed_ops,
@@ -179,6 +180,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "total": s.memory.total,
                 "unknown": s.memory.unknown or None,
                 "seconds": float(seconds[s.id]),
+                "rough": is_assumed(placement.devices, costs, placement.device_number(s.device)),
                 "after": ", ".join(map(str, s.depends_on)) or "—",
             }
         )
@@ -202,7 +204,7 @@ def transfer_table(document: Document) -> html.Div:
         {"field": "shape", "headerName": "Shape", "width": 150},
         {"field": "type", "headerName": "Type", "width": 120},
         bytes_column("bytes", "Size"),
-        seconds_column("seconds", "Time", headerTooltip=_TIMES),
+        seconds_column("seconds", "Time", 104, headerTooltip=_TIMES),
         {
             "field": "time_from",
             "headerName": "Time from",
@@ -220,6 +222,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
     rows = []
     for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
         number = graph.tensor_index[b.tensor]
+        ends = {placement.device_number(name) for name in (device_of[b.source], *b.to_devices)}
         rows.append(
             {
                 "tensor": b.tensor,
@@ -231,6 +234,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
                 "type": b.type_text,
                 "bytes": b.bytes,
                 "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
+                "rough": any(is_assumed(placement.devices, costs, d) for d in ends),
                 "time_from": _time_from(document, b) if b.to_devices else "",
                 "source_op": int(graph.tensor_producer[number]),
                 "target_ops": [
