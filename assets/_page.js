@@ -14,7 +14,6 @@
       quiet: false,
       sequence: 0,
       colourMode: "device",
-      scheme: null,
       detail: undefined,
       chosen: null,
       selected: [],
@@ -106,11 +105,12 @@
   /** @type {Hetero["placeFirstPage"]} */
   function placeFirstPage(layout) {
     const first = window.heteroFirstPage,
-      place = layout.props.children.find((each) => each.props.id === "page");
-    if (!first?.page || !place || first.path !== window.location.pathname) return;
+      parts = Object.fromEntries(layout.props.children.map((each) => [each.props.id, each.props]));
+    parts.scheme.data = document.documentElement.dataset.scheme;
+    if (!first?.page || first.path !== window.location.pathname) return;
     window.heteroFirstPage = undefined;
     shownPath = first.path;
-    place.props.children = first.page;
+    parts.page.children = first.page;
     expected(first.page);
   }
 

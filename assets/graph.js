@@ -442,16 +442,11 @@
   const fit = () => page.cy && lookAt(page.cy.elements().boundingBox());
 
   editor.provide({ comeBack, move, lookAt, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
-  /* The graph of a new page has its style already; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme
-   * @param {unknown} now
    * @param {Record<string, unknown>} styles
    */
-  function restyle(scheme, now, styles) {
-    const wanted = styles && (styles[scheme] || styles.light);
-    return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;
-  }
+  const restyle = (scheme, styles) => styles[scheme];
 
   editor.callbacks({ redrawn, restyle });
 })(window.hetero);

@@ -2,8 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
-    KEY = "hetero-editor-scheme",
+  const KEY = "hetero-editor-scheme",
     root = document.documentElement;
 
   const remembered = () => {
@@ -26,29 +25,23 @@
     if (!remembered()) root.dataset.scheme = event.matches ? "dark" : "light";
   });
 
-  /* The server draws charts in the scheme of the page. */
+  const schemeTables = () => {
+    document.body.dataset.agThemeMode = root.dataset.scheme;
+  };
+
+  /* The server draws charts in the scheme of the page; Dash has the first one from the beginning (`placeFirstPage`). */
   function sendScheme() {
-    const scheme = root.dataset.scheme;
-    if (!scheme || scheme === page.scheme || !window.dash_clientside?.set_props || !editor.byId("page")) return;
-    page.scheme = scheme;
-    document.body.dataset.agThemeMode = scheme;
+    schemeTables();
+    if (!editor.byId("page")) return;
+    editor.set("scheme", { data: root.dataset.scheme });
     setTimeout(() => {
       window.heteroMap.draw();
       editor.panesRedraw();
     }, 50); // a canvas does not follow style sheets
-    try {
-      editor.set("scheme", { data: scheme });
-    } catch (_error) {
-      page.scheme = null;
-    }
   }
 
   new MutationObserver(sendScheme).observe(root, { attributeFilter: ["data-scheme"] });
-
-  const waiting = setInterval(() => {
-    sendScheme();
-    if (page.scheme) clearInterval(waiting);
-  }, 50);
+  schemeTables();
 
   editor.provide({ toggleScheme });
 })(window.hetero);

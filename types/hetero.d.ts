@@ -75,7 +75,6 @@ interface PageState {
   quiet: boolean;
   sequence: number;
   colourMode: string;
-  scheme: string | null;
   detail: Messages.DetailShown | null | undefined;
   /** The ops that a command chose; null when a person clicked. */
   chosen: number[] | null;
@@ -415,7 +414,7 @@ interface Hetero {
   /** A page's components have come. */
   expectGraph(shown: Shown): void;
   /** Puts the first page into Dash's layout, where it has come. */
-  placeFirstPage(layout: { props: { children: { props: { id?: string; children?: unknown } }[] } }): void;
+  placeFirstPage(layout: { props: { children: { props: { id: string; children?: unknown; data?: unknown } }[] } }): void;
   /** Panels have been made: scripts draw into them. */
   panelsShown(): void;
   drawRules(data: Messages.RulesData): void;

@@ -5,6 +5,7 @@ A library of components would be read and run before the first graph is shown; t
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 from dash.development.base_component import Component
@@ -25,6 +26,10 @@ class _Control(Component):  # type: ignore[misc]  # Dash has no types
     def __init_subclass__(cls) -> None:
         cls._type = cls.__name__
         cls.available_properties = cls._prop_names
+
+
+# Dash imports a component's namespace for each of its properties; one that is no module is looked for on the disk each time.
+sys.modules[_Control._namespace] = sys.modules[__name__]
 
 
 class Button(_Control):

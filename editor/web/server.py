@@ -52,10 +52,13 @@ from editor.workspace.history import Store
 log = logging.getLogger(__name__)
 _FASTAPI_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
 
-# Dash's own, with a language, and without a footer that screen readers would announce. Scripts wait in a template.
+# Dash's own, with a language, and without a footer that screen readers would announce. Scripts wait in a template; what they
+# ask for first comes meanwhile.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
-<head>{%metas%}<!--scheme--><title>{%title%}</title>{%favicon%}{%css%}</head>
+<head>{%metas%}<!--scheme--><title>{%title%}</title>{%favicon%}{%css%}
+<link rel="preload" href="/_dash-layout" as="fetch" crossorigin>
+<link rel="preload" href="/_dash-dependencies" as="fetch" crossorigin></head>
 <body>{%app_entry%}<!--preview--><!--formats--><div hidden>{%config%}</div>
 <template id="scripts">{%scripts%}{%renderer%}</template><!--later--><!--starter--></body>
 </html>"""

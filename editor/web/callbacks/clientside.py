@@ -82,14 +82,10 @@ def register(app: Dash) -> None:
         Input("tabs", "value"),
         State("compare-start", "n_clicks"),
     )
-    add(
-        "inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True
-    )
+    add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"))
     add(
         "restyle",
         Output("graph", "stylesheet"),
         Input("scheme", "data"),
-        State("graph", "stylesheet"),
         State("styles", "data"),
-        initial=True,
     )

@@ -128,7 +128,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         min=1,
                         max=64,
                         width=134,
-                        disabled=options.mode == "latency",
+                        disabled=options.mode != "throughput",
                     ),
                     controls.Checkbox(
                         id="bench-memory", label="Measure memory", checked=options.memory
