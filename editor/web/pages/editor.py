@@ -9,6 +9,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
+from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
 from editor.text import human_bytes, pluralize
 from editor.web import controls
@@ -27,7 +28,7 @@ from editor.web.panels.export_menu import export_menu
 from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
-from editor.web.panels.parts import icon_button, scheme_toggle
+from editor.web.panels.parts import icon_button, scheme_toggle, size_field
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -251,13 +252,8 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     """Input sizes, and a form to change them: pins and layouts are kept."""
     if not define:
         return []
-    text = ", ".join(f"{name}={size}" for name, size in define.items())
-    form = [
-        controls.Field(
-            id={"type": "size", "name": name}, type="number", label=name, value=size, min=0, step=1
-        )
-        for name, size in define.items()
-    ]
+    raw = ", ".join(f"{name}={size}" for name, size in define.items())
+    form = [size_field("size", name, size) for name, size in define.items()]
     return [
         html.Span("·"),
         controls.Popover(
@@ -270,8 +266,8 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
                 controls.Button("Apply", id="sizes-apply", primary=True),
             ],
             id="sizes-open",
-            label=text,
-            title=f"Change the input sizes: {text}",
+            label=sizes_in_words(define),
+            title=f"Change the input sizes: {raw}",
             link=True,
         ),
     ]
