@@ -47,14 +47,14 @@ EXAMPLES = (
     Example(
         "resnet50.onnx",
         "ResNet-50",
-        "122 ops, planned for GPU and CPU",
+        "122 ops with a quarter of the channels, planned for GPU and CPU",
         "gpu-cpu.yaml",
         {"batch": 1},
     ),
     Example(
         "whisper-tiny-decoder.onnx",
         "Whisper tiny, decoder",
-        "243 ops, dynamic dimensions",
+        "243 ops at a quarter of the width, dynamic dimensions",
         "runtimes.yaml",
         {},
     ),
@@ -137,7 +137,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                     ),
                     html.H2("Examples", className="heading"),
                     html.P(
-                        "On the devices that you chose above; where you chose none, on those that show them best.",
+                        "On the devices that you chose above; where you chose none, on those that show them best. Their "
+                        "weights are made up, not trained, so that the files are small.",
                         className="hint",
                     ),
                     html.Div(_examples(0, _GLOW), className="cards"),
