@@ -547,3 +547,24 @@ def test_a_long_message_is_folded_for_the_graph_is_below(
     expect(message).not_to_contain_text("Heaviest constants there", use_inner_text=True)
     message.get_by_text("More").click()
     says(message, "Heaviest constants there")
+
+
+def test_devices_are_introduced_with_their_runtime(page: Page, serve: Serve) -> None:
+    server = serve(
+        str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:CPU,OpenVINO.CPU"
+    )
+    page.goto(server.url)
+    ready(page)
+    says(page.locator("[data-device='CPU']").first, "CPU · ONNX Runtime")
+    rows = page.locator("#inspector .share")
+    says(rows.nth(0).locator(".device-line"), "· ONNX Runtime")
+    says_exactly(rows.nth(1).locator(".device-line"), "OpenVINO.CPU")
+    page.mouse.move(
+        *page.evaluate(
+            "() => { const p = heteroCy.nodes('[fill]')[20].renderedPosition(), "
+            "b = document.querySelector('#graph').getBoundingClientRect(); return [b.x + p.x, b.y + p.y]; }"
+        )
+    )
+    says(page.locator("#hover .hover-row").first, "ONNX Runtime")
+    page.click("role=tab[name=Devices]")
+    says(page.locator(".device-form legend").first, "ONNX Runtime")

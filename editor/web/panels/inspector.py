@@ -31,6 +31,7 @@ from editor.web.panels.parts import (
     heading,
     kind_badge,
     planned_badge,
+    runtime_beside,
     swatch,
 )
 from editor.web.panels.weights import weights
@@ -59,12 +60,18 @@ def plan(document: Document) -> list[Any]:
         html.Li(
             [
                 swatch(colours[d.name]),
-                html.Button(
-                    d.name,
-                    className="device-name link",
-                    title=f"Select all ops on {d.name}",
-                    disabled=not placement.op_counts[d.name],
-                    **{"data-all-on": str(i)},
+                html.Span(
+                    [
+                        html.Button(
+                            d.name,
+                            className="device-name link",
+                            title=f"Select all ops on {d.name}",
+                            disabled=not placement.op_counts[d.name],
+                            **{"data-all-on": str(i)},
+                        ),
+                        runtime_beside(d),
+                    ],
+                    className="device-line",
                 ),
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "

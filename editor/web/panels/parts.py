@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from editor.devices.device import Device
 from editor.graph.dimension_names import words_of_dimension
 from editor.kinds import Basis, Kind
 from editor.web import controls
@@ -44,6 +45,12 @@ def swatch(colour: str) -> html.Span:
     return html.Span(
         className="swatch", style={"backgroundColor": colour}, **{"aria-hidden": "true"}
     )
+
+
+def runtime_beside(device: Device) -> html.Span | None:
+    """The runtime of a device, quietly after its name, where that does not say it."""
+    beside = device.runtime_beside
+    return html.Span(f"· {beside}", className="device-runtime") if beside else None
 
 
 def heading(text: str, **more: Any) -> html.H2:
