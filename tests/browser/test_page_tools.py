@@ -340,6 +340,13 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     says(page.locator("#bench-text"), "Done", timeout=90_000)
     expect(page.locator(".gantt-bar:not(.transfer)")).to_have_count(figure(page, "subgraphs"))
     expect(page.locator(".gantt-bar.transfer")).to_have_count(figure(page, "transfers"))
+    lanes = page.locator(".gantt-row:has(.gantt-bar)")
+    for name in ("OpenVINO", "ONNX Runtime"):  # the card of the plan and the timeline say the same
+        lane = lanes.filter(has=page.locator(".gantt-device", has_text=name))
+        share = re.search(r"(?:< )?\d+ % of the run$", lane.inner_text())
+        assert share
+        says(page.locator("#inspector .share", has_text=name), share[0])
+    says(page.locator("#bench-table .ag-header"), "Of the run")
     page.locator(".gantt-bar[data-part='1']:not(.transfer)").click()
     until(page, "window.heteroCy.nodes('.dim').length > 50")
     expect(page.locator("#runs-table tbody tr")).to_have_count(1)

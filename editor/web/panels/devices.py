@@ -250,10 +250,10 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
             "unofficial list" if published.unofficial else "",
         ]
         note = ", ".join(filter(None, notes))
-        compiler = device.runtime_title if device.codegen == device.runtime else device.codegen
+        compiler = device.runtime_beside if device.codegen == device.runtime else device.codegen
         several = len({d.unit for d in alike}) > 1
         level = f"{device.device} {device.unit}" if several else device.device
-        return f"{f'{note} · ' if note else ''}{level} · {compiler}"
+        return " · ".join(filter(None, (note, level, compiler)))
     return device.description
 
 
