@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -251,3 +252,11 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     expect(page.locator("#devices").get_by_text("planned")).to_be_visible()
     page.click("#export")
     expect(own.get_by_role("menuitem", name=kit)).to_be_visible()
+
+
+def test_a_block_on_two_devices_says_how_many_ops_each_has(opened: Page) -> None:
+    page = opened
+    act(page, "hetero.paint(hetero.opsOf(heteroCy.nodes('.group')[1]).slice(0, 4), 1, true)")
+    until(page, "heteroCy.nodes('.mixed').length === 1")
+    label = page.evaluate("heteroCy.nodes('.mixed')[0].data('label')")
+    assert re.fullmatch(r".*\n① \d+ · ② 4 ops", label), label

@@ -246,8 +246,7 @@ def _group_words(devices: list[tuple[str, int, int]], total: int) -> str:
     if len(devices) == 1:
         words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
         return words if len(words) <= _WORDS else shortened(f"{total} on {devices[0][0]}", _WORDS)
-    shares = [(number, f"{int(100 * n / total + 0.5)}%") for _, number, n in devices]
-    return shortened(
-        " · ".join(share if len(shares) > 3 else f"{_signs([d])} {share}" for d, share in shares),
-        _WORDS,
+    counts = " · ".join(
+        str(n) if len(devices) > 3 else f"{_signs([number])} {n}" for _, number, n in devices
     )
+    return shortened(f"{counts} ops", _WORDS)
