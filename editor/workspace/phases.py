@@ -131,7 +131,8 @@ class Phases:
     def text(self) -> str:
         """A few lines for a terminal."""
         lines = [
-            f"Prompt of {self.lengths.prompt} tokens, {self.lengths.new} new ({self.basis.kind}): {self.chosen.text()}"
+            f"Prompt of {pluralize(self.lengths.prompt, 'token')}, {self.lengths.new:,} new ({self.basis.kind}): "
+            f"{self.chosen.text()}"
         ]
         (_, same), *others = self.rows
         if same:

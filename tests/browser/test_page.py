@@ -454,6 +454,7 @@ def test_sizes_that_the_model_cannot_have_are_asked_for_again(
     page.click("#open-sizes")
     ready(page)
     says(page.locator(".model-what"), "width 5")
+    says(page.locator("#ribbon-text"), "The one op runs on CPU. Add a device")
 
 
 def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server: Server) -> None:

@@ -149,7 +149,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
         f = row.figures
         spread = html.Span(
             [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
                 for n, c in f["ops"].items()
             ],
             className="spread",
@@ -260,7 +260,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         unable = [] if mine else layout.placement.forced_ops
         spread = html.Span(
             [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
                 for n, c in row["ops"].items()
             ],
             className="spread",

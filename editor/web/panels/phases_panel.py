@@ -62,7 +62,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.Th(text)
         for text in ("Placement", "First token", "Each token", "State moves once", "Weights twice")
     ]
-    head.append(html.Th([f"Answer of {phases.lengths.new} tokens ", badge]))
+    head.append(html.Th([f"Answer of {pluralize(phases.lengths.new, 'token')} ", badge]))
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
