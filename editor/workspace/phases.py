@@ -136,9 +136,9 @@ class Phases:
         ]
         (_, same), *others = self.rows
         if same:
-            lines.append(f"  the same: {', '.join(same)}")
+            lines.append(f"  the same: {'; '.join(same)}")
         for each, names in others:
-            also = f" (the same: {', '.join(names)})" if names else ""
+            also = f" (the same: {'; '.join(names)})" if names else ""
             lines.append(f"  beside it, {each.text()}{also}")
         if self.differ:
             moved = len(moved_between(self.prompt, self.token))

@@ -111,7 +111,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
 
 def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same."""
-    also = html.Div(f"the same: {', '.join(same)}", className="hint")
+    also = html.Div(f"the same: {'; '.join(same)}", className="hint")
     name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if same else None])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
