@@ -17,20 +17,27 @@
   const classes = (...names) => names.filter(Boolean).join(" ");
 
   /**
-   * A field with its name above it.
-   * @param {{ label?: string, className?: string, hidden?: boolean, width?: number, title?: string }} props
+   * A field with its name above it, as people say it, and as a file has it.
+   * @param {{ label?: string, code?: string, className?: string, hidden?: boolean, width?: number, title?: string }} props
    * @param {...unknown} field
    */
   const labelled = (props, ...field) =>
     h(
-      props.label ? "label" : "span",
+      props.label || props.code ? "label" : "span",
       {
         className: classes("field", props.className),
         hidden: props.hidden,
         style: { width: props.width },
         title: props.title,
       },
-      props.label && h("span", { className: "field-label" }, props.label),
+      (props.label || props.code) &&
+        h(
+          "span",
+          { className: "field-label" },
+          props.label,
+          props.label && props.code && " ",
+          props.code && h("code", {}, props.code),
+        ),
       ...field,
     );
 

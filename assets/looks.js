@@ -143,8 +143,8 @@
           words = `${total} ${total === 1 ? "op" : "ops"} on ${name}`;
         return words.length <= WORDS ? words : `${total} on ${name}`;
       }
-      const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`);
-      return parts.map((part, i) => (many.length > 3 ? part : `${signs([many[i][0]])} ${part}`)).join(" · ");
+      const counts = many.map(([device, n]) => (many.length > 3 ? `${n}` : `${signs([device])} ${n}`));
+      return `${counts.join(" · ")} ops`;
     }
 
     /** @param {any} data @returns {Looks} */

@@ -279,7 +279,8 @@
   function counts() {
     if (!areVersions()) {
       const count = [...page.scene.x.keys()].filter((i) => differs(i)).length;
-      return `${count} of ${page.scene.count} ops differ${count ? ": they have an outline" : ""}`;
+      const [differ, they] = count === 1 ? ["differs", "it has"] : ["differ", "they have"];
+      return `${count} of ${page.scene.count} ops ${differ}${count ? `: ${they} an outline` : ""}`;
     }
     const [here, there] = panes.data.layouts,
       of = (/** @type {PaneLayout} */ layout, /** @type {number} */ state) => layout.state?.filter((s) => s === state).length;

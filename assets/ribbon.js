@@ -146,7 +146,8 @@
     const first = ribbon?.parts[0],
       name = first && page.view?.devices[first.device]?.name;
     if (!name) return "The model has no ops.";
-    const all = `All ${editor.grouped(countOps())} ops run on ${name}`,
+    const count = countOps(),
+      all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`,
       fell = ribbon?.fallbacks ?? 0;
     if (fell) return `${all}, ${fell} of them off their preferred device:`;
     return page.view.devices.length > 1

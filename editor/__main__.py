@@ -16,7 +16,7 @@ from typing import Any
 from editor import limits, terminal
 from editor.arguments import KEEP_FUNCTIONS
 from editor.errors import EditorError
-from editor.exports.formats import FORMATS, KIT_RUNTIMES, usage
+from editor.exports.formats import FORMATS, KIT_RUNTIMES, by_devices, usage
 from editor.imports.formats import words
 from editor.placement.choices import AIMS, OPTIONS, POLICIES, SUBGRAPH_RULES
 from editor.sandbox.watch import fork
@@ -441,7 +441,7 @@ def _add_report_commands(commands: Any) -> None:
         required=True,
         choices=[*FORMATS],
         metavar="FORMAT",
-        help=", ".join(FORMATS),
+        help=by_devices(),
     )
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument(

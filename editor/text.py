@@ -171,6 +171,12 @@ def shorten_distinct(text: str, others: Iterable[str], length: int) -> str:
     return shortened_name(text, length) if alike else shortened(text, length)
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """ "42 %"; a share that is not nothing is not called 0."""
+    least = 10.0**-digits
+    return f"< {least:g} %" if 0 < 100 * share < least / 2 else f"{100 * share:.{digits}f} %"
+
+
 def pluralize(number: int, what: str) -> str:
     """ "1 subgraph", "3,000 ops"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -167,6 +167,7 @@ FULL: frozenset[str] = frozenset(
         "workspace/test_phases.py::test_both_placements_run_and_give_the_tokens_of_the_unsplit_model",
         "workspace/test_phases.py::test_the_command_line_places_and_measures_phases",
         "workspace/test_phases.py::test_two_placements_where_the_devices_are_good_at_different_phases",
+        "workspace/test_phases.py::test_what_does_not_fit_names_memory_and_not_pins",
         "workspace/test_plan_file_placement.py::test_a_plan_with_measured_costs_is_read_where_there_is_no_profile",
         "workspace/test_plan_file_placement.py::test_what_the_policy_would_decide_otherwise_is_kept_without_pins",
         "workspace/test_sizes.py::test_a_comparison_of_sizes_ends_when_it_is_cancelled",

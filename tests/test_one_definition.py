@@ -68,8 +68,8 @@ LOOK = """
 import pathlib, sys
 import editor, tables
 from editor.web.device_fields import changed_entry, shown
-from editor.web.pages.editor import exports
 from editor.web.panels.device_form import device_form_panel
+from editor.web.panels.export_menu import exports
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.rules_panel import rules_panel
 from editor.workspace.document import Document
@@ -103,7 +103,7 @@ moved, report = plan.import_affinities(out / "x.pairs")
 assert moved.affinity[key] == "A" and report.kind == "pairs"
 
 # The page
-assert ("bundle:names", "Names") in exports()["For other tools"]
+assert ("bundle:names", "Names") in exports(plan.devices, plan.graph)["Other formats"]
 assert "pairs of op and device" in str(rules_panel())
 assert shown(plan.devices[0])["rack"] == "3" and changed_entry(table[1], "rack", "4")["rack"] == "4"
 store = Store(str(out / "workspace"))

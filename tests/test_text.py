@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editor.text import human_bytes, human_seconds, shorten_distinct, shortened_name, shortened_path
+from editor.text import (
+    human_bytes,
+    human_seconds,
+    percent,
+    shorten_distinct,
+    shortened_name,
+    shortened_path,
+)
 
 
 def test_names_that_begin_alike_keep_their_ends() -> None:
@@ -37,6 +44,17 @@ def test_what_is_cut_has_the_length_that_it_was_given(
     ):
         assert len(cut) == min(len(text), length)
     assert shortened_name(text, length).removeprefix("…") in text or text.startswith("…")
+
+
+def test_a_share_that_is_not_nothing_is_not_called_so() -> None:
+    assert [percent(share) for share in (0, 0.004, 0.006, 0.424, 1)] == [
+        *("0 %", "< 1 %", "1 %", "42 %", "100 %")
+    ]
+    assert [percent(share, 1) for share in (0.0004, 0.0006, 0.0157)] == [
+        "< 0.1 %",
+        "0.1 %",
+        "1.6 %",
+    ]
 
 
 def test_numbers_that_round_up_take_the_next_unit() -> None:

@@ -38,6 +38,7 @@ declare namespace Controls {
     value?: string | number | null;
     type?: "text" | "number";
     label?: string;
+    code?: string;
     placeholder?: string;
     icon?: string;
     min?: number;

@@ -42,12 +42,13 @@ def sections() -> dict[str, str]:
     return {
         "keys": table("key,meaning", ((f'<a id="key-{key.name}"></a>`{key.name}`', key.text) for key in KEYS.values())),
         "exports": table(
-            "format,for,options",
+            "format,for,options,of devices",
             (
                 (
                     f"`{name}`",
                     form.text,
                     "; ".join(f"`{option.usage}`: {option.text}".replace("|", "\\|") for option in form.options),
+                    ", ".join(f"`{which}`" for which in form.devices) or "any",
                 )
                 for name, form in EXPORTS.items()
             ),

@@ -22,6 +22,10 @@ def travels_as(element_type: str, wire_type: str) -> str:
     return wire_type if wire_type and element_type in _REPLACES[wire_type] else element_type
 
 
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 @dataclass(frozen=True)
 class Link:
     """The connection between a device and host memory."""
@@ -101,6 +105,17 @@ class Device:
             lack = "is not connected" if self.machine else "is not on this machine"
         text = f"planned: {self.backend} {lack}" if self.planned else self.title
         return f"{text} ({self.published.note})" if self.published.note else text
+
+    @property
+    def runtime_title(self) -> str:
+        """The runtime as people call it; "" where none here supports the device."""
+        return self.title.partition(",")[0]
+
+    @property
+    def runtime_beside(self) -> str:
+        """The runtime as people call it, where the device's own name does not say it; else ""."""
+        said, words = _letters(self.name), (self.runtime, self.runtime_title)
+        return "" if any(_letters(word) in said for word in words) else self.runtime_title
 
     @property
     def settings(self) -> tuple[object, ...]:

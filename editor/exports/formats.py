@@ -51,8 +51,8 @@ class Format:
     """``module:function``, which takes the placement, the folder, ``stamp`` and the options; "" where `Plan` has it."""
     label: str = ""
     """What the page's menu calls it; "" where the menu has its files one by one."""
-    group: str = "For other tools"
-    """Column of the page's menu."""
+    group: str = ""
+    """Heading in the page's menu; "" where the devices of the plan decide (``fits``)."""
     download: str = ""
     """The one file that the page's menu offers; "" for all of them."""
     options: tuple[Option, ...] = ()
@@ -66,6 +66,8 @@ class Format:
     """Formats of models that it can write (``Graph.format``)."""
     unfit: str = ""
     """``module:function``, which takes the graph: why it cannot be written, "" where it can; "" for any graph."""
+    devices: tuple[str, ...] = ()
+    """Which devices can use it: all of a runtime (``onnxruntime``), or those of a provider of it (``onnxruntime.QNN``)."""
 
 
 _REPORT, _ONNX = "Plan and report", ("onnx",)
@@ -132,6 +134,7 @@ FORMATS: dict[str, Format] = {
         "OpenVINO: model, affinities, script",
         notes="editor.exports.openvino:notes",
         weights=True,
+        devices=("openvino",),
     ),
     "onnxruntime": Format(
         "model, session settings, and a script that checks where ONNX Runtime placed each op",
@@ -150,6 +153,7 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.onnxruntime:session_notes",
         weights=True,
         models=_ONNX,
+        devices=("onnxruntime",),
     ),
     "onnx": Format(
         "the ONNX standard's own device configurations (IR version 11)",
@@ -181,6 +185,7 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.tvm:tvm_notes",
         weights=True,
         models=_ONNX,
+        devices=("tvm",),
     ),
     "split": Format(
         "one model per subgraph and a runner that needs numpy and ONNX Runtime",
@@ -196,6 +201,7 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.onnxruntime:provider_notes",
         parts=True,
         models=_ONNX,
+        devices=("onnxruntime",),
     ),
     "split-ir": Format(
         "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
@@ -203,6 +209,7 @@ FORMATS: dict[str, Format] = {
         "One IR per subgraph, runner",
         parts=True,
         models=("openvino",),
+        devices=("openvino",),
     ),
     "genai": Format(
         "a folder for onnxruntime-genai: the decoder as a pipeline of the subgraphs, with open sizes",
@@ -212,6 +219,7 @@ FORMATS: dict[str, Format] = {
         parts=True,
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
+        devices=("onnxruntime",),
     ),
     "model-package": Format(
         "a model package for ONNX Runtime 1.32 and later: a variant for each plan, of which a session takes its provider's",
@@ -227,12 +235,14 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.onnxruntime:session_notes",
         weights=True,
         models=_ONNX,
+        devices=("onnxruntime",),
     ),
     "npuw": Format(
         "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",
         "editor.exports.npuw:write_npuw",
         "OpenVINO NPU: NPUW plan, script",
         models=("openvino",),
+        devices=("openvino.NPU",),
     ),
     "qnn": Format(
         "the provider option `op_affinity` of QNN: op types that stay on the CPU, and names for versions after 2.7",
@@ -240,6 +250,7 @@ FORMATS: dict[str, Format] = {
         "QNN: op_affinity",
         options=(_DEVICE,),
         models=_ONNX,
+        devices=("onnxruntime.QNN",),
     ),
     "webgpu": Format(
         "`forceCpuNodeNames` of WebGPU, for onnxruntime-web and as a provider option",
@@ -247,6 +258,7 @@ FORMATS: dict[str, Format] = {
         "WebGPU: forceCpuNodeNames",
         options=(_DEVICE,),
         models=_ONNX,
+        devices=("onnxruntime.WebGPU",),
     ),
     "tensorrt": Format(
         "op types that stay off TensorRT (`trt_op_types_to_exclude`) and TensorRT-RTX (`nv_op_types_to_exclude`); written by "
@@ -255,6 +267,7 @@ FORMATS: dict[str, Format] = {
         "TensorRT: op types to exclude",
         options=(_DEVICE,),
         models=_ONNX,
+        devices=("onnxruntime.TensorRT", "onnxruntime.TensorRT-RTX"),
     ),
     "executorch": Format(
         "op types that the partitioners of ExecuTorch for QNN (`skip_node_op_set`) and Core ML leave alone; written by their "
@@ -306,6 +319,15 @@ FORMATS: dict[str, Format] = {
     ),
 }
 WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)
+
+
+def by_devices() -> str:
+    """All formats by the devices that can use them, for the help of the command line."""
+    groups: dict[str, list[str]] = {}
+    for name, form in FORMATS.items():
+        groups.setdefault(", ".join(form.devices), []).append(name)
+    groups["any devices"] = groups.pop("")  # last
+    return "; ".join(f"for {which}: {', '.join(names)}" for which, names in groups.items())
 
 
 def usage() -> str:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
+from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.exports.formats import FORMATS, check
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.providers import short_name
 
 
 def export_notes(placement: Placement, form: str) -> list[str]:
     """What the files do not keep of the plan; nothing where the format is not for a runtime."""
     found = FORMATS.get(form)
     return list(resolve_name(found.notes)(placement.used_devices)) if found and found.notes else []
+
+
+def fits(form: str, devices: Sequence[Device]) -> bool:
+    """Whether one of these devices can use a format."""
+    there = {d.runtime for d in devices}
+    there |= {f"{d.runtime}.{short_name(d.provider)}" for d in devices if d.runtime}
+    return not there.isdisjoint(FORMATS[form].devices)
 
 
 def problem_of(graph: Graph, form: str) -> str:

@@ -105,7 +105,7 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
         if many
         else f"{times}, {rate}"
     )
-    lines = [f"{both[:1].upper()}{both[1:]}, {measured['runs']} runs{word}."]
+    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}{word}."]
     for b in measured["baselines"]:
         figure = (
             f"{b['throughput']:.1f} requests/s"

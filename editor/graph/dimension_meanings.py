@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from editor.graph.graph import Graph
+from editor.text import pluralize
 
 
 class Meaning(StrEnum):
@@ -84,8 +85,8 @@ def lengths_note(graph: Graph) -> str:
     if size >= seen + tokens:
         return ""
     return (
-        f"{total}={size} is less than {past}={seen} and {new}={tokens} together, which is right only for a cache that has room "
-        "for more tokens than it holds"
+        f"{pluralize(size, 'token')} in total ({total}) is less than {seen:,} past ({past}) and {tokens:,} new ({new}) "
+        "together, which is right only for a cache that has room for more tokens than it holds"
     )
 
 

@@ -43,8 +43,9 @@ class StateMemory:
     def text(self) -> str:
         """One line."""
         text = (
-            f"{self.device} keeps {pluralize(self.states, 'state')}: {human_bytes(self.bytes)} at {self.context} tokens, "
-            f"{human_bytes(self.bytes_per_token)} for each further one, twice while a step runs"
+            f"{self.device} keeps {pluralize(self.states, 'state')}: {human_bytes(self.bytes)} at "
+            f"{pluralize(self.context, 'token')}, {human_bytes(self.bytes_per_token)} for each further one, twice while a "
+            "step runs"
         )
         if self.fits_until is None:
             return text

@@ -75,7 +75,7 @@ class Field(_Control):
     """A text, with ``rows`` of several lines, or with ``type="number"`` a number ("" while there is none).
 
     ``debounce``: the value changes when the field is left or Enter is pressed, and not with every key;
-    ``n_submit`` counts Enter; ``suggestions``: texts that are offered.
+    ``n_submit`` counts Enter; ``suggestions``: texts that are offered; ``code``: its name in a file, beside the label.
     """
 
     _prop_names: ClassVar[list[str]] = [
@@ -83,6 +83,7 @@ class Field(_Control):
         "value",
         "type",
         "label",
+        "code",
         "placeholder",
         "icon",
         "min",

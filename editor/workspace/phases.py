@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.errors import Cancelled, EditorError, ModelError
 from editor.graph.model_file import check_same
@@ -18,7 +19,9 @@ from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
 from editor.placement.kept import with_affinity
 from editor.placement.placement import Placement, solve
-from editor.text import human_bytes, in_words
+from editor.placement.run_memory import run_memory
+from editor.placement.subgraphs.minimal import minimal
+from editor.text import human_bytes, in_words, pluralize
 from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
@@ -47,6 +50,8 @@ class PhaseChoice:
     """Device -> bytes of weights that only the prompt has there"""
     problem: str
     """Why it cannot be; "" where it can"""
+    devices: tuple[tuple[int, ...], ...] = ()
+    """[phase][op] number of the device, of ops with a device of their own; empty where that is not known"""
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators whose speed the seconds assume"""
 
@@ -54,10 +59,14 @@ class PhaseChoice:
         """Some of its seconds, with one digit where they rest on assumed speeds."""
         return in_words(seconds, bool(self.assumed_speeds))
 
+    def same(self, other: PhaseChoice) -> bool:
+        """Whether another way has every op on the same device, in both phases."""
+        return bool(self.devices) and self.devices == other.devices
+
     def text(self) -> str:
         """One line."""
         if self.problem:
-            return f"{self.name}: {self.problem}"
+            return f"{self.name}: does not fit, as {self.problem}"
         extra = ", ".join(
             f"{human_bytes(size)} on {device}" for device, size in self.extra_weights.items()
         )
@@ -87,6 +96,18 @@ class Phases:
         """Whether an op is on different devices in the two phases."""
         return bool(moved_between(self.prompt, self.token))
 
+    @property
+    def rows(self) -> list[tuple[PhaseChoice, list[str]]]:
+        """The ways that differ, the chosen one first, each with the names of the others that come to the same."""
+        rows: list[tuple[PhaseChoice, list[str]]] = []
+        for each in (self.chosen, *(c for c in self.choices if c is not self.chosen)):
+            same = next((names for row, names in rows if row.same(each)), None)
+            if same is None:
+                rows.append((each, []))
+            else:
+                same.append(each.name)
+        return rows
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -110,12 +131,20 @@ class Phases:
     def text(self) -> str:
         """A few lines for a terminal."""
         lines = [
-            f"Prompt of {self.lengths.prompt} tokens, {self.lengths.new} new ({self.basis.kind}): {self.chosen.text()}"
+            f"Prompt of {pluralize(self.lengths.prompt, 'token')}, {self.lengths.new:,} new ({self.basis.kind}): "
+            f"{self.chosen.text()}"
         ]
-        lines += [f"  beside it, {each.text()}" for each in self.choices if each is not self.chosen]
+        (_, same), *others = self.rows
+        if same:
+            lines.append(f"  the same: {'; '.join(same)}")
+        for each, names in others:
+            also = f" (the same: {'; '.join(names)})" if names else ""
+            lines.append(f"  beside it, {each.text()}{also}")
         if self.differ:
             moved = len(moved_between(self.prompt, self.token))
-            lines.append(f"  {moved} ops are on another device for the prompt than for the tokens")
+            lines.append(
+                f"  {pluralize(moved, 'op')} run on another device for the prompt than for the tokens"
+            )
         return "\n".join(lines)
 
 
@@ -159,8 +188,8 @@ def place_phases(
     first = solved(1, lengths.prompt)
     last = solved(1, lengths.prompt + lengths.new - 1)
     ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
-        ONE_OF_TOKEN: (lambda: _alike(prompt, last), lambda: last),
-        ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt)),
+        ONE_OF_TOKEN: (lambda: _alike(prompt, last, "the prompt"), lambda: last),
+        ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt, "a token")),
         OWN: (lambda: prompt, lambda: last),
     }
     found: dict[str, tuple[Placement, Placement]] = {}
@@ -168,14 +197,21 @@ def place_phases(
     for name, (of_prompt, of_token) in ways.items():
         try:
             pair = of_prompt(), of_token()
-            choices.append(_choice(name, pair[0], _alike(first, pair[1]), pair[1], lengths))
+            choices.append(
+                _choice(name, pair[0], _alike(first, pair[1], "a token"), pair[1], lengths)
+            )
             found[name] = pair
         except EditorError as error:
             choices.append(PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error)))
     possible = [each for each in choices if not each.problem]
     if not possible:
+        way_out = (
+            "a shorter prompt or answer, or more memory, makes room"
+            if plan.settings.policy == "memory"
+            else "the policy memory keeps within it"
+        )
         raise EditorError(
-            f"{plan.graph.name} fits in no way, for both phases: {choices[-1].problem}; the policy memory keeps within it"
+            f"{plan.graph.name} does not fit, whichever way both phases are placed: {choices[-1].problem}; {way_out}"
         )
     single = [each for each in possible if each.name != OWN]
     chosen = min(possible, key=lambda each: each.answer)
@@ -210,9 +246,24 @@ def state_homes(placement: Placement) -> dict[str, int]:
     return homes
 
 
-def _alike(solved: Placement, other: Placement) -> Placement:
-    """A phase with the devices that the other one has."""
-    return with_affinity(solved, other.affinity, "the other phase has it there")
+def _alike(solved: Placement, other: Placement, phase: str) -> Placement:
+    """A phase with the devices that the other one has.
+
+    Raises:
+        EditorError: the policy keeps within the memory, and the phase does not fit there.
+    """
+    there = other.affinity
+    if solved.settings.policy == "memory":
+        # the policy would refuse the pins that keep ops there, and blame them
+        graph, placed = solved.graph, solved.constraints.placed
+        numbers = {device.name: d for d, device in enumerate(solved.devices)}
+        device = solved.assignment.device.copy()
+        for op in solved.placed_ops.tolist():
+            device[op] = numbers.get(there.get(graph.op_keys[op], ""), device[op])
+        parts = minimal(graph, device, graph.order[placed[graph.order]])
+        if over := _over(solved.devices, run_memory(graph, solved.devices, device, parts).peaks):
+            raise EditorError(f"{over} for {phase}")
+    return with_affinity(solved, there, "the other phase has it there")
 
 
 def _choice(
@@ -233,6 +284,7 @@ def _choice(
         first_token + handover + lengths.new * token,
         extra,
         _over_memory(prompt, last),
+        tuple(tuple(each.assignment.device[each.placed_ops].tolist()) for each in (prompt, last)),
         tuple(sorted(assumed)),
     )
 
@@ -272,12 +324,21 @@ def _weights(placement: Placement, device: int) -> set[int]:
 def _over_memory(prompt: Placement, token: Placement) -> str:
     """Which device is too small for the weights of both phases and what a run of either holds."""
     prompt_alone, token_alone = _extra_weights(prompt, token), _extra_weights(token, prompt)
-    for device in prompt.devices:
-        name, limit = device.name, device.memory
-        needed = max(
+    needed = {
+        name: max(
             token.run_memory.peaks[name] + prompt_alone.get(name, 0),
             prompt.run_memory.peaks[name] + token_alone.get(name, 0),
         )
-        if limit is not None and needed > limit:
-            return f"{name} needs {human_bytes(needed)} of its {human_bytes(limit)}"
+        for name in (device.name for device in prompt.devices)
+    }
+    both = any(prompt_alone.values()) or any(token_alone.values())
+    over = _over(prompt.devices, needed)
+    return f"{over} for the weights of both phases" if over and both else over
+
+
+def _over(devices: Sequence[Device], needed: Mapping[str, int]) -> str:
+    """Which device needs more memory than it has; "" where none does."""
+    for device in devices:
+        if device.memory is not None and needed[device.name] > device.memory:
+            return f"{device.name} has {human_bytes(device.memory)} and needs {human_bytes(needed[device.name])}"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -230,3 +231,32 @@ def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) ->
     page.keyboard.press("2")
     act(page, "heteroCy.nodes('.group')[0].emit('tap')")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))
+
+
+def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
+    page = fresh
+    page.click("#export")
+    own = page.get_by_role("group", name="For these devices")
+    others = page.get_by_role("group", name="Other formats")
+    for name in ("OpenVINO: model, affinities, script", "One model per subgraph, runner"):
+        expect(own.get_by_role("menuitem", name=name)).to_be_visible()
+    expect(others.get_by_role("menuitem", name="QNN: op_affinity")).to_be_visible()
+    genai = others.get_by_role("menuitem", name="onnxruntime-genai")
+    expect(genai).to_be_disabled()
+    assert "there is no genai_config.json" in str(genai.get_attribute("title"))
+    kit = "Kit that measures a planned device"
+    expect(others.get_by_role("menuitem", name=kit)).to_be_visible()
+    page.keyboard.press("Escape")
+    page.click("role=tab[name=Devices]")
+    page.select_option("#device-add", label="NPU: edgetpu")
+    expect(page.locator("#devices").get_by_text("planned")).to_be_visible()
+    page.click("#export")
+    expect(own.get_by_role("menuitem", name=kit)).to_be_visible()
+
+
+def test_a_block_on_two_devices_says_how_many_ops_each_has(opened: Page) -> None:
+    page = opened
+    act(page, "hetero.paint(hetero.opsOf(heteroCy.nodes('.group')[1]).slice(0, 4), 1, true)")
+    until(page, "heteroCy.nodes('.mixed').length === 1")
+    label = page.evaluate("heteroCy.nodes('.mixed')[0].data('label')")
+    assert re.fullmatch(r".*\n① \d+ · ② 4 ops", label), label

@@ -286,7 +286,7 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: BrowserContext, tmp_path: 
                 )
             elif check == "sizes":
                 ready(page)
-                says(page.locator(".model-what"), "batch=1")
+                says(page.locator(".model-what"), "batch 1")
             else:
                 says(page.locator("#open-error"), "no such file")
         finally:
@@ -343,13 +343,13 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     page.locator("#symbols input").nth(1).fill("8")
     page.click("text=Open with these sizes")
     ready(page)
-    says(page.locator(".model-what"), "sequence=8")
+    says(page.locator(".model-what"), "sequence length 8")
     page.click("role=tab[name='Compare']")
     page.fill("#sizes-list", "sequence=8,64 batch=0,2")
     page.click("#sizes-compare")
     rows = page.locator("#sizes-table tbody tr")
     expect(rows).to_have_count(4)
-    says(rows.nth(1), "sequence=8 batch=2")
+    says(rows.nth(1), "sequence length 8, batch 2")
     says(rows.nth(1), "estimate from shapes")
     page.fill("#sizes-list", "length=8")
     page.press("#sizes-list", "Enter")
@@ -357,9 +357,12 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     act(page, "window.hetero.paint([window.hetero.page.view.ops[3]], 1, true)")
     wait_for_figure(page, "pins", 1)
     page.click("#sizes-open")
+    label = page.locator("label", has=page.locator("input[id*='sequence']"))
+    expect(label.get_by_text("Sequence length")).to_be_visible()
+    expect(label.get_by_role("code").get_by_text("sequence", exact=True)).to_be_visible()
     page.locator("input[id*='sequence']").fill("16")
     page.locator("input[id*='sequence']").press("Enter")
-    says(page.locator(".model-what"), "sequence=16")
+    says(page.locator(".model-what"), "sequence length 16")
     ready(page)
     expect(page).to_have_title(re.compile("^whisper-tiny-decoder.* · Hetero Editor$"))
     wait_for_figure(page, "pins", 1)
@@ -450,7 +453,8 @@ def test_sizes_that_the_model_cannot_have_are_asked_for_again(
     page.locator("#symbols input").nth(1).fill("5")
     page.click("#open-sizes")
     ready(page)
-    says(page.locator(".model-what"), "width=5")
+    says(page.locator(".model-what"), "width 5")
+    says(page.locator("#ribbon-text"), "The one op runs on CPU. Add a device")
 
 
 def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server: Server) -> None:

@@ -340,6 +340,13 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     says(page.locator("#bench-text"), "Done", timeout=90_000)
     expect(page.locator(".gantt-bar:not(.transfer)")).to_have_count(figure(page, "subgraphs"))
     expect(page.locator(".gantt-bar.transfer")).to_have_count(figure(page, "transfers"))
+    lanes = page.locator(".gantt-row:has(.gantt-bar)")
+    for name in ("OpenVINO", "ONNX Runtime"):  # the card of the plan and the timeline say the same
+        lane = lanes.filter(has=page.locator(".gantt-device", has_text=name))
+        share = re.search(r"(?:< )?\d+ % of the run$", lane.inner_text())
+        assert share
+        says(page.locator("#inspector .share", has_text=name), share[0])
+    says(page.locator("#bench-table .ag-header"), "Of the run")
     page.locator(".gantt-bar[data-part='1']:not(.transfer)").click()
     until(page, "window.heteroCy.nodes('.dim').length > 50")
     expect(page.locator("#runs-table tbody tr")).to_have_count(1)
@@ -547,3 +554,24 @@ def test_a_long_message_is_folded_for_the_graph_is_below(
     expect(message).not_to_contain_text("Heaviest constants there", use_inner_text=True)
     message.get_by_text("More").click()
     says(message, "Heaviest constants there")
+
+
+def test_devices_are_introduced_with_their_runtime(page: Page, serve: Serve) -> None:
+    server = serve(
+        str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:CPU,OpenVINO.CPU"
+    )
+    page.goto(server.url)
+    ready(page)
+    says(page.locator("[data-device='CPU']").first, "CPU · ONNX Runtime")
+    rows = page.locator("#inspector .share")
+    says(rows.nth(0).locator(".device-line"), "· ONNX Runtime")
+    says_exactly(rows.nth(1).locator(".device-line"), "OpenVINO.CPU")
+    page.mouse.move(
+        *page.evaluate(
+            "() => { const p = heteroCy.nodes('[fill]')[20].renderedPosition(), "
+            "b = document.querySelector('#graph').getBoundingClientRect(); return [b.x + p.x, b.y + p.y]; }"
+        )
+    )
+    says(page.locator("#hover .hover-row").first, "ONNX Runtime")
+    page.click("role=tab[name=Devices]")
+    says(page.locator(".device-form legend").first, "ONNX Runtime")

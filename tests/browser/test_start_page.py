@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import onnx
 import pytest
 from conftest import EXAMPLES, write_dag
 from pages import Serve, Server, act, ready, says, says_exactly, type_devices, wait_for_figure
@@ -114,12 +115,32 @@ def test_what_does_not_open_is_told_apart_before_it_is_sent(
     assert not sent
 
 
+def test_slimmed_examples_say_so(page: Page, server: Server) -> None:
+    """ResNet-50 ends with 2,048 channels, and Whisper tiny has states of 384."""
+    page.goto(f"{server.url}/open")
+    cards = {
+        "resnet50.onnx": ("ResNet-50", "a quarter of the channels", "onnx::Conv", 2048),
+        "whisper-tiny-decoder.onnx": (
+            "Whisper tiny",
+            "a quarter of the width",
+            "model.layers.0.self_attn.q_proj.bias",
+            384,
+        ),
+    }
+    for file, (title, words, tensor, whole) in cards.items():
+        says(page.locator(".example", has_text=title), words)
+        initializers = onnx.load(EXAMPLES / "models" / file).graph.initializer
+        sizes = [i.dims[0] for i in initializers if i.name.startswith(tensor) and i.dims]
+        assert 4 * max(sizes) == whole
+    says(page.locator("main"), "Their weights are made up, not trained")
+
+
 def test_an_example_opens_at_once(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.click("text=Whisper tiny, decoder")
     ready(page)
     expect(page.locator(".model-what")).to_be_visible()
-    says(page.locator(".model-what"), "sequence=")
+    says(page.locator(".model-what"), "sequence length ")
 
 
 def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Server) -> None:

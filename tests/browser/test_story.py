@@ -558,7 +558,7 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
     says(entry, "OpenVINO, ONNX Runtime, Interpreter")
     says(entry, "UTC")
     picture = entry.locator("img")
-    expect(picture).to_have_attribute("alt", "ONNX Runtime 100 %")
+    expect(picture).to_have_attribute("alt", "Time in ops: 100 % on ONNX Runtime")
     assert picture.evaluate("(image) => image.complete && image.naturalWidth") == 160
 
 

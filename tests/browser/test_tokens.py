@@ -32,12 +32,14 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     )
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
+    page.set_viewport_size({"width": 1160, "height": 720})
     header = page.locator(".model-what")
     for text in (re.compile(r"^\d+ ops$"), re.compile("of constants$")):
         shown = header.get_by_text(text)
         assert shown.evaluate("(e) => e.scrollWidth <= e.getBoundingClientRect().width")
     assert page.locator("#sizes-open").evaluate("(e) => e.scrollWidth > e.clientWidth"), "cut"
     assert all(name in str(page.locator("#sizes-open").get_attribute("title")) for name in sizes)
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.click("role=tab[name=Benchmark]")
     expect(page.get_by_label("Prompt tokens")).to_be_visible()
     expect(page.locator("#bench-mode")).to_have_value("tokens")
@@ -110,6 +112,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.locator("tbody tr")).to_have_count(1)
     expect(table.get_by_text("the same: ")).to_be_visible()  # for the two others
     expect(table.get_by_text("Answer of 8 tokens")).to_be_visible()
+    expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=4096,new=8")
     page.click("#phases-start")
     expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()
@@ -120,12 +123,12 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.click("#phases-prompt")
     page.wait_for_url(lambda url: record.id not in url)
     ready(page)
-    says(page.locator("#sizes-open"), "sequence_length=64")
-    says(page.locator("#sizes-open"), "past_sequence_length=0")
+    says(page.locator("#sizes-open"), "sequence length 64")
+    says(page.locator("#sizes-open"), "past tokens 0")
     page.click("role=tab[name=Compare]")
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
     page.click("#phases-token")
-    says(page.locator("#sizes-open"), "past_sequence_length=71", timeout=30_000)
+    says(page.locator("#sizes-open"), "past tokens 71", timeout=30_000)
     page.click("role=tab[name=Memory]")
     card = page.locator(".memory-device", has_text="Card")
     expect(card.get_by_text("As the context grows")).to_be_visible()
@@ -133,6 +136,32 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(card.locator(".memory-chart.growth")).to_be_visible()
     page.click("role=tab[name=Transfers]")
     expect(page.get_by_text("This plan has none.").first).to_be_visible()
+
+
+def test_a_placement_that_does_not_fit_names_the_memory(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    entries: list[dict[str, object]] = [
+        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": "5MB"},
+        {"name": "CPU", "backendName": "CPU"},
+    ]
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    record = Store(str(server.workspace)).create(
+        path.name,
+        str(path),
+        graph.sha256,
+        graph.define,
+        first_decisions(Settings(policy="memory"), entries),
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    page.click("role=tab[name=Compare]")
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=2048,new=64")
+    page.click("#phases-start")
+    table = page.locator("#phases-table")
+    says(table, "Does not fit: Card has 5 MB and needs", timeout=60_000)
+    expect(table.get_by_text("held by pins")).to_have_count(0)
 
 
 def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path: Path) -> None:

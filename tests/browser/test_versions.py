@@ -47,7 +47,7 @@ def test_an_op_that_changed_is_shown_here_and_in_the_window_of_the_other_model(
     page.click("#versions-start")
     says(
         page.locator("#versions-summary"),
-        "100 ops are in both, 2 of them changed; 0 ops only here, 0 ops only there.",
+        "100 ops in both, 2 of them changed; 0 ops only here, 0 ops only there.",
     )
     rows = page.locator("#versions-table tbody tr")
     expect(rows).to_have_count(2)

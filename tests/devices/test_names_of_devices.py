@@ -70,3 +70,15 @@ def test_without_any_an_npu_is_planned() -> None:
     set_available_devices([CPU])
     (npu,) = editor.load_devices("HETERO:NPU")
     assert npu.planned
+
+
+def test_the_runtime_is_named_beside_names_that_do_not_say_it() -> None:
+    table = [
+        {"name": "CPU", "backendName": "CPU"},
+        {"name": "OpenVINO.CPU", "backendName": "OpenVINO.CPU"},
+        {"name": "onnx_runtime 1", "backendName": "CPU"},
+        {"name": "Reference", "backendName": "Interpreter"},
+        {"name": "Card", "backendName": "OpenCL"},
+    ]
+    beside = [device.runtime_beside for device in editor.load_devices(table)]
+    assert beside == ["ONNX Runtime", "", "", "ONNX reference interpreter", ""]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import editor
+from editor.exports.formats import FORMATS, by_devices
+from editor.exports.registry import fits
 from editor.graph.graph import Graph
 
 BOX = [{"name": "NPU"}, {"name": "CPU"}]
@@ -34,6 +37,16 @@ def chain(path: Path, names: list[str]) -> Path:
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
+
+
+def test_formats_fit_devices_of_their_runtime_or_provider() -> None:
+    there = editor.load_devices("HETERO:NPU,CPU")
+    assert fits("onnxruntime", there) and not fits("qnn", there) and not fits("openvino", there)
+    qnn = {"name": "NPU", "backendName": "onnxruntime", "provider": "QNN"}
+    assert fits("qnn", editor.load_devices([qnn]))
+    assert fits("openvino", editor.load_devices("HETERO:OpenVINO.CPU"))
+    listed = re.split("[:;,] ?", by_devices())
+    assert set(FORMATS) <= set(listed) and "for onnxruntime.QNN: qnn;" in by_devices()
 
 
 def read(paths: list[Path]) -> dict[str, Any]:

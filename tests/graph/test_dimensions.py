@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.__main__ import main
+from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.dimensions import Dimensions, Expression
 
 
@@ -196,3 +197,13 @@ def test_an_input_of_another_size_says_how_to_plan_for_it(tmp_path: Path) -> Non
         plan.run({"x": np.ones((3, 3, 4), np.float32)})
     with pytest.raises(editor.ExecutionError, match="not 3x4x4$"):
         plan.run({"x": np.ones((3, 4, 4), np.float32)})
+
+
+def test_usual_names_of_dimensions_have_plain_words() -> None:
+    assert words_of_dimension("past_sequence_length") == "past tokens"
+    assert words_of_dimension("batch") == words_of_dimension("Batch_Size") == "batch"
+    assert words_of_dimension("kv_cache_dim") == words_of_dimension("x[1]") == ""
+    sizes = {"batch": 2, "past_sequence_length + 1": 1024, "kv_cache_dim": 64}
+    assert sizes_in_words(sizes) == "batch 2, total tokens 1,024, kv_cache_dim 64"
+    # two of one name would not tell which is which
+    assert sizes_in_words({"batch": 1, "batch_size": 2}) == "batch 1, batch_size 2"

@@ -378,4 +378,6 @@ def test_lengths_of_a_step_that_contradict_each_other_are_said(tmp_path: Path) -
     lengths = {"batch": 1, "sequence_length": 1, "past_sequence_length": 127}
     assert editor.load_model(path, lengths | {"total_sequence_length": 128}).notes == ()
     [note] = editor.load_model(path, lengths | {"total_sequence_length": 50}).notes
-    assert note.startswith("total_sequence_length=50 is less than past_sequence_length=127 and")
+    assert note.startswith(
+        "50 tokens in total (total_sequence_length) is less than 127 past (past_sequence_length) and"
+    )

@@ -372,6 +372,15 @@ def test_the_error_names_pins_where_there_are_some(mobilenet: Graph) -> None:
         editor.partition(mobilenet, table, policy="memory", pins=pins)
 
 
+def test_the_error_does_not_blame_a_pin_that_takes_little(mobilenet: Graph) -> None:
+    table = [{"name": "NPU", "memory": "8 MB"}, {"name": "GPU", "memory": "7.5 MB"}]
+    small = next(key for key in editor.partition(mobilenet, [{"name": "GPU"}]).affinity)
+    with pytest.raises(editor.EditorError) as error:
+        editor.partition(mobilenet, table, policy="memory", pins={small: "NPU"})
+    assert "held by pins" not in str(error.value)
+    assert "What helps: more memory for NPU or another device." in str(error.value).splitlines()
+
+
 def test_the_error_is_about_the_closest_placement_and_not_about_all_on_one_device(
     mobilenet: Graph,
 ) -> None:

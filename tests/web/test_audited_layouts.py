@@ -152,5 +152,5 @@ def test_compare_says_how_many_ops_are_elsewhere_why_and_what_was_removed(
     for said in (result, row):
         assert "CUDAExecutionProvider is not on this machine" in said
     assert f"{4 - removed} ops of {4 - removed} not on CUDA, 1 subgraph" in result
-    assert "CUDA, not on this machine 0 0.0% 0.0%" in " ".join(result.split())
+    assert "CUDA, not on this machine 0 0.0 % 0.0 %" in " ".join(result.split())
     assert f"{4 - removed} ops not on CUDA, {removed} removed or fused" in row

@@ -132,7 +132,7 @@ def test_weights_are_read_when_they_are_asked_for(document: Document) -> None:
     assert "Range" not in op(document, "Gemm")
     weighed = op(document, "Gemm", weigh=True)
     assert "float32 8x8, 64 elements" in weighed
-    assert "Range -30 to 33 Mean 1.5 Deviation 18.47 Zeros 1 (1.6%)" in weighed
+    assert "Range -30 to 33 Mean 1.5 Deviation 18.47 Zeros 1 (1.6 %)" in weighed
     assert "Figures of the weights" not in op(document, "Reshape"), "its values are there"
 
 

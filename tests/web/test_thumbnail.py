@@ -53,7 +53,7 @@ def test_a_plan_of_many_subgraphs_stays_small(tmp_path: Path) -> None:
 def test_names_are_text_and_a_missing_or_damaged_picture_is_none(tmp_path: Path) -> None:
     keep_thumbnail(tmp_path, "abc", thumbnail_svg(ribbon(0, 1), COLOURS, list(COLOURS)))
     found = thumbnail_of(tmp_path, "abc")
-    assert found is not None and found[1] == "<NPU> 50 %, CPU 50 %"
+    assert found is not None and found[1] == "Time in ops: 50 % on <NPU>, 50 % on CPU"
     assert thumbnail_of(tmp_path, "other") is None
     (tmp_path / "pictures" / "abc.svg").write_bytes(b"\xff\xfe")
     assert thumbnail_of(tmp_path, "abc") is None

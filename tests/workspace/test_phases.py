@@ -62,7 +62,25 @@ def test_two_placements_where_the_devices_are_good_at_different_phases(tmp_path:
     )
     found = small.phases(2048, 64)[1]
     assert found.chosen.name == "one placement, as the tokens have it"
-    assert "Card needs" in found.choices[-1].problem
+    assert "Card has 100 kB and needs" in found.choices[-1].problem
+
+
+def test_what_does_not_fit_names_memory_and_not_pins(tmp_path: Path) -> None:
+    card = {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": 5_000_000}
+    devices = [card, {"name": "CPU", "backendName": "CPU"}]
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), devices, "memory")
+    phases = plan.phases(2048, 64)[1]
+    problem = next(each.problem for each in phases.choices if each.problem)
+    assert re.fullmatch(r"Card has 5 MB and needs [\d.]+ MB for the prompt", problem)
+    assert [same for _, same in phases.rows] == [[], [], []]
+
+
+def test_equal_placements_are_one_row(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
+    phases = plan.phases(64, 8)[1]
+    ((_, same),) = phases.rows
+    assert same == ["one placement, as the prompt has it", "a placement for each phase"]
+    assert "the same: one placement, as the prompt has it" in phases.text()
 
 
 @pytest.mark.parametrize("kind", ["plain", "fused"])

@@ -121,20 +121,17 @@ def too_large(
             f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
             f"{human_bytes(int(room))}: {_exact(needed - room)} too few."
         )
-    held = len(constraints.pins) + len(constraints.ruled)
-    if held and needed <= room and len(names) > 1:
-        are = "is" if held == 1 else "are"
-        lines.append(
-            f"{pluralize(held, 'op')} {are} held by pins or rules: with fewer of them it may fit."
-        )
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
+    over = np.zeros(len(names)) if closest is None else closest.over.copy()
     for d, name in enumerate(names):
         forced = float(size[only[:, d]].sum() / shrinkage[d])
         if forced > limits[d]:
+            over[d] = max(over[d], forced - limits[d])
+            held = ", or are held there" if _held(task, d).any() else ""
             lines.append(
-                f"{name} is over by {_exact(forced - limits[d])} with the ops that can only run there"
-                f"{', or are held there' if held else ''}."
+                f"{name} is over by {_exact(forced - limits[d])} with the ops that can only run there{held}."
             )
+    lines.insert(1, _way_out(task, over, needed > room))
     if closest is None:
         own = " (in their own type)" if (shrinkage > 1).any() else ""
         lines.append(
@@ -146,6 +143,40 @@ def too_large(
         if closest.over[d] > 0:
             lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
     return "\n".join(lines)
+
+
+def _held(task: Task, d: int) -> Bools:
+    """[op] which ops a pin or rule keeps on a device, although another one could run them."""
+    constraints = task.constraints
+    kept_off = (constraints.able & ~constraints.allowed).any(axis=1)
+    return constraints.placed & constraints.allowed[:, d] & kept_off
+
+
+def _way_out(task: Task, over: Floats, never: bool) -> str:
+    """What makes room: fewer pins and rules where these fill a device, else memory, devices or sizes.
+
+    Args:
+        task: what is placed.
+        over: [device] bytes that it lacks.
+        never: whether all devices together have too little for the constants.
+    """
+    full, held = np.flatnonzero(over > 0).tolist(), np.zeros(len(task.constraints.graph), bool)
+    touched = op_bytes(task.constraints.graph)
+    for d in full:
+        there = _held(task, d)
+        if touched[there].sum() >= over[d]:  # else the device is over without them, too
+            held |= there
+    if held.any() and not never:
+        count = int(held.sum())
+        return (
+            f"{pluralize(count, 'op')} {'is' if count == 1 else 'are'} held by pins or rules: with fewer of them it may "
+            "fit."
+        )
+    names = " and ".join(task.constraints.devices[d].name for d in full)
+    ways = [f"more memory for {names}" if names else "more memory", "another device"]
+    if task.constraints.graph.define:
+        ways.append("smaller input sizes")
+    return f"What helps: {', '.join(ways[:-1])} or {ways[-1]}."
 
 
 def _exact(size: float) -> str:

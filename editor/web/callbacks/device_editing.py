@@ -14,6 +14,7 @@ from editor.web.app_state import AppState
 from editor.web.device_fields import shown
 from editor.web.messages import RELOAD
 from editor.web.panels.device_form import device_forms, refused_values
+from editor.web.panels.export_menu import export_groups
 from editor.workspace.document import Document
 
 
@@ -25,6 +26,7 @@ def register(app: Dash, state: AppState) -> None:
         Output("device-forms", "children"),
         Output("device-forms-table", "data"),
         Output("device-refused", "children"),
+        Output("export", "children"),
         Input("plan", "data"),
         Input("device-restore", "n_clicks"),
         State("doc", "data"),
@@ -40,7 +42,7 @@ def register(app: Dash, state: AppState) -> None:
         drawn: list[dict[str, Any]],
         values: list[Any],
         ids: list[dict[str, Any]],
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Any, Any, Any, Any]:
         return await asyncio.to_thread(
             _redrawn, state, document_id, drawn, values, ids, ctx.triggered_id == "device-restore"
         )
@@ -53,7 +55,7 @@ def _redrawn(
     values: Sequence[Any],
     ids: Sequence[Mapping[str, Any]],
     restore: bool,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any, Any, Any]:
     """The forms where they are drawn anew, the table that they then show, and what was refused and still stands in them."""
     try:
         document = state.document(document_id)
@@ -76,7 +78,8 @@ def _redrawn(
             if i < len(now) and value != now[i][key]
         ]
     )
-    return forms, now, refused_values(refused)
+    menu = no_update if now == drawn else export_groups(document)
+    return forms, now, refused_values(refused), menu
 
 
 def _forms(

@@ -9,7 +9,7 @@ from editor.exports.dot import text_colour
 from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
-from editor.text import shortened
+from editor.text import pluralize, shortened
 from editor.web.controls import StaticHtml
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
 from editor.web.view import colours_of
@@ -92,7 +92,7 @@ def _picture(document: Document, number: int) -> list[Any]:
         for i in range(len(body.ops))
     ]
     view = f"{left - _MARGIN:.0f} {top - _MARGIN:.0f} {width:.0f} {height:.0f}"
-    words = f"{len(body.ops)} ops in the {body.name}, placed on {device} as one op"
+    words = f"{pluralize(len(body.ops), 'op')} in the {body.name}, placed on {device} as one op"
     size: dict[str, Any] = {
         "viewBox": view,
         "width": f"{width:.0f}",

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from editor.text import shorten_distinct, shortened
+from editor.text import pluralize, shorten_distinct, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import size_of, split, visible_ops
@@ -51,7 +51,7 @@ def preview(document: Document) -> str:
         f'<div id="preview" aria-hidden="true"><header><span class="logo"></span>'
         f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
         f'{escape(document.title)}</div><div class="model-what">'
-        f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="preview-tools"></div>'
+        f'{pluralize(len(visible_ops(document.graph)), "op")}</div></div></header><div class="preview-tools"></div>'
         f'<div class="preview-ribbon"></div>'
         f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"{at}><g>'
         f"{''.join(map(_frame, frames))}{edges}{''.join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>"
@@ -246,8 +246,7 @@ def _group_words(devices: list[tuple[str, int, int]], total: int) -> str:
     if len(devices) == 1:
         words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
         return words if len(words) <= _WORDS else shortened(f"{total} on {devices[0][0]}", _WORDS)
-    shares = [(number, f"{int(100 * n / total + 0.5)}%") for _, number, n in devices]
-    return shortened(
-        " · ".join(share if len(shares) > 3 else f"{_signs([d])} {share}" for d, share in shares),
-        _WORDS,
+    counts = " · ".join(
+        str(n) if len(devices) > 3 else f"{_signs([number])} {n}" for _, number, n in devices
     )
+    return shortened(f"{counts} ops", _WORDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from editor.errors import EditorError
 from editor.files import write_atomic
+from editor.text import percent
 from editor.web.messages import Ribbon, RibbonPart
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -32,7 +33,10 @@ def thumbnail_svg(ribbon: Ribbon, colours: Mapping[str, str], names: Sequence[st
         name: sum(p["seconds"] for p in parts if names[p["device"]] == name) for name in names
     }
     said = (
-        ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in shares.items() if share)
+        "Time in ops: "
+        + ", ".join(
+            f"{percent(share / total)} on {name}" for name, share in shares.items() if share
+        )
         if total
         else ""
     )

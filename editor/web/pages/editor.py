@@ -9,8 +9,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
-from editor.exports.formats import FORMATS
-from editor.exports.registry import problem_of
+from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
 from editor.text import human_bytes, pluralize
 from editor.web import controls
@@ -25,10 +24,11 @@ from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
+from editor.web.panels.export_menu import export_menu
 from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
-from editor.web.panels.parts import icon_button, scheme_toggle
+from editor.web.panels.parts import icon_button, scheme_toggle, size_field
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -233,7 +233,7 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                 icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
                 icon_button("help-open", "help", "Help: keys and words (?)"),
             ),
-            _export_menu(document),
+            export_menu(document),
             controls.Button(
                 "Benchmark",
                 id="bench-open",
@@ -252,13 +252,8 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     """Input sizes, and a form to change them: pins and layouts are kept."""
     if not define:
         return []
-    text = ", ".join(f"{name}={size}" for name, size in define.items())
-    form = [
-        controls.Field(
-            id={"type": "size", "name": name}, type="number", label=name, value=size, min=0, step=1
-        )
-        for name, size in define.items()
-    ]
+    raw = ", ".join(f"{name}={size}" for name, size in define.items())
+    form = [size_field("size", name, size) for name, size in define.items()]
     return [
         html.Span("·"),
         controls.Popover(
@@ -271,89 +266,11 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
                 controls.Button("Apply", id="sizes-apply", primary=True),
             ],
             id="sizes-open",
-            label=text,
-            title=f"Change the input sizes: {text}",
+            label=sizes_in_words(define),
+            title=f"Change the input sizes: {raw}",
             link=True,
         ),
     ]
-
-
-_EXPORTS = {
-    "Graph": (
-        ("affinity.dot", "Affinities, DOT"),
-        ("affinity.svg", "Affinities, SVG"),
-        ("subgraphs.dot", "Subgraphs, DOT"),
-        ("subgraphs.svg", "Subgraphs, SVG"),
-        ("picture:png", "Picture of the view, PNG"),
-        ("picture:svg", "Picture of the view, SVG"),
-        ("picture:png whole", "Picture of the graph, PNG"),
-        ("picture:svg whole", "Picture of the graph, SVG"),
-    ),
-    "Plan and report": (("devices.yaml", "Devices, YAML"),),
-    "For other tools": (("bundle:kit", "Kit that measures a planned device"),),
-}
-"""Downloads beside the formats of plans, which the menu has too."""
-
-
-def exports() -> dict[str, list[tuple[str, str]]]:
-    """Columns of the export menu: what each button asks for, and its label."""
-    return {
-        title: [
-            *(
-                (form.download or f"bundle:{name}", form.label)
-                for name, form in FORMATS.items()
-                if form.label and form.group == title
-            ),
-            *others,
-        ]
-        for title, others in _EXPORTS.items()
-    }
-
-
-def _export_menu(document: Document) -> controls.Popover:
-    def item(what: str, label: str) -> html.Button:
-        kind, _, form = what.partition(":")
-        name = (
-            form
-            if kind == "bundle"
-            else next((name for name, each in FORMATS.items() if each.download == what), "")
-        )
-        reason = problem_of(document.graph, name) if name in FORMATS else ""
-        if what == "bundle:kit":
-            reason = document.graph.weights_problem
-        if reason:
-            return html.Button(
-                label,
-                className="menu-item",
-                role="menuitem",
-                tabIndex=-1,
-                disabled=True,
-                title=reason,
-            )
-        this = (
-            {"data-picture": form}
-            if kind == "picture"
-            else {"id": {"type": "export", "what": what}}
-        )
-        return html.Button(label, className="menu-item", role="menuitem", tabIndex=-1, **this)
-
-    columns = [
-        html.Div(
-            [html.Div(title, className="menu-label"), *(item(*each) for each in items)],
-            className="menu-column",
-            role="group",
-            **{"aria-label": title},
-        )
-        for title, items in exports().items()
-    ]
-    return controls.Popover(
-        html.Div(columns, className="menu-columns", role="none"),
-        id="export",
-        label="Export",
-        icon="download",
-        menu=True,
-        end=True,
-    )
 
 
 def _canvas(document: Document) -> list[Any]:

@@ -10,14 +10,14 @@ from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.errors import WorkspaceError
+from editor.graph.dimension_names import sizes_in_words
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.thumbnail import thumbnail_of
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.panels.device_form import choices
-from editor.web.panels.parts import icon, problem, scheme_toggle
+from editor.web.panels.parts import icon, problem, scheme_toggle, size_field
 from editor.workspace.history import Record, SetRecord
-from editor.workspace.sizes import size_words
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ EXAMPLES = (
     Example(
         "resnet50.onnx",
         "ResNet-50",
-        "122 ops, planned for GPU and CPU",
+        "122 ops with a quarter of the channels, planned for GPU and CPU",
         "gpu-cpu.yaml",
         {"batch": 1},
     ),
     Example(
         "whisper-tiny-decoder.onnx",
         "Whisper tiny, decoder",
-        "243 ops, dynamic dimensions",
+        "243 ops at a quarter of the width, dynamic dimensions",
         "runtimes.yaml",
         {},
     ),
@@ -136,7 +136,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                     ),
                     html.H2("Examples", className="heading"),
                     html.P(
-                        "On the devices that you chose above; where you chose none, on those that show them best.",
+                        "On the devices that you chose above; where you chose none, on those that show them best. Their "
+                        "weights are made up, not trained, so that the files are small.",
                         className="hint",
                     ),
                     html.Div(_examples(0, _GLOW), className="cards"),
@@ -326,7 +327,8 @@ def _set_row(record: SetRecord) -> controls.Link:
 
 
 def _row(state: AppState, record: Record) -> controls.Link:
-    devices = " · ".join(filter(None, (_device_names(state, record), size_words(record.define))))
+    names, sizes = _device_names(state, record), sizes_in_words(record.define)
+    devices = " · ".join(filter(None, (names, sizes)))
     return controls.Link(
         [
             _title_line(record),
@@ -366,18 +368,7 @@ def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str)
             html.H2("Choose input sizes", className="heading"),
             html.P(message, className="hint wide"),
             html.Div(
-                [
-                    controls.Field(
-                        id={"type": "symbol", "name": name},
-                        type="number",
-                        label=name,
-                        value=defined.get(name, 1),
-                        min=0,
-                        step=1,
-                        width=170,
-                    )
-                    for name in symbols
-                ]
+                [size_field("symbol", name, defined.get(name, 1), width=240) for name in symbols]
                 + [controls.Button("Open with these sizes", id="open-sizes", primary=True)],
                 className="own",
             ),

@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.text import pluralize
+from editor.text import percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import kind_badge, plain_table, swatch
@@ -94,8 +94,8 @@ def audit_view(document: Document, name: str, found: AuditReport) -> list[Any]:
                     )
                 ),
                 html.Td(f"{share.ops:,}"),
-                html.Td(f"{share.ops_share:.1%}"),
-                html.Td(f"{share.time_share:.1%}"),
+                html.Td(percent(share.ops_share, 1)),
+                html.Td(percent(share.time_share, 1)),
             ]
         )
         for share in found.shares

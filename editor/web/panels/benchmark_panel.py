@@ -30,7 +30,7 @@ from editor.web.panels.tables import (
     number_column,
     seconds_column,
 )
-from editor.web.panels.timeline import timeline
+from editor.web.panels.timeline import seconds_of_shares, timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -541,6 +541,7 @@ def _card(title: str, value: list[Any], *details: str, shown: int = 9) -> html.D
 
 
 def _table(result: BenchmarkResult) -> html.Div:
+    base = seconds_of_shares(result)
     rows: list[dict[str, Any]] = [
         {
             "what": f"subgraph {s.id}",
@@ -550,7 +551,7 @@ def _table(result: BenchmarkResult) -> html.Div:
             "runs_on": s.runs_on,
             "kind": kind_of_run(s.estimated),
             **_times(s.time),
-            "share": s.share,
+            "share": s.time.median / base,
         }
         for s in result.subgraphs
     ]
@@ -563,7 +564,7 @@ def _table(result: BenchmarkResult) -> html.Div:
             "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}",
             "kind": kind_of_run(t.estimated),
             **_times(t.time),
-            "share": t.share,
+            "share": t.time.median / base,
         }
         for t in result.transfers
     ]
@@ -593,7 +594,7 @@ def _table(result: BenchmarkResult) -> html.Div:
     ]
     columns.append(
         number_column(
-            "share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}
+            "share", "Of the run", 96, valueFormatter={"function": "heteroPercent(params.value)"}
         )
     )
     height = min(34 + 30 * len(rows) + 4, 340)

@@ -9,6 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.errors import EditorError
+from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Kind, basis_of_energy
@@ -151,12 +152,12 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
         if row.problem:
             text = row.problem if row.possible else f"Impossible: {row.problem}"
             problem = html.Td(text, colSpan=7, className="reason lines")
-            lines.append(html.Tr([html.Td(html.B(words(row, names))), problem]))
+            lines.append(html.Tr([_sizes_cell(row, names), problem]))
             continue
         f = row.figures
         spread = html.Span(
             [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
                 for n, c in f["ops"].items()
             ],
             className="spread",
@@ -165,7 +166,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
         lines.append(
             html.Tr(
                 [
-                    html.Td(html.B(words(row, names))),
+                    _sizes_cell(row, names),
                     html.Td(
                         [
                             in_words(f["predicted"], bool(f["assumed_speeds"])),
@@ -200,6 +201,12 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             [html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table"
         )
     ]
+
+
+def _sizes_cell(row: AtSizes, names: Sequence[str]) -> html.Td:
+    """The sizes of a row, with the names that were typed as tooltip."""
+    sizes = {name: row.define[name] for name in names}
+    return html.Td(html.B(sizes_in_words(sizes)), title=words(row, names))
 
 
 def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Span:
@@ -261,7 +268,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         unable = [] if mine else layout.placement.forced_ops
         spread = html.Span(
             [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
                 for n, c in row["ops"].items()
             ],
             className="spread",

@@ -19,7 +19,7 @@ from editor.placement.costs import peaks_of
 from editor.text import human_seconds
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown
-from editor.web.panels.parts import planned_badge, swatch
+from editor.web.panels.parts import planned_badge, runtime_beside, swatch
 from editor.web.panels.words import FIELDS
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -160,6 +160,7 @@ def _form(
                 [
                     swatch(colour),
                     html.B(device.name, id={"type": "device-heading", "index": number}),
+                    runtime_beside(device),
                     planned_badge() if device.planned else None,
                     _move("raise", device.name, number == 0),
                     _move("lower", device.name, last),

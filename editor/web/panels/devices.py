@@ -13,7 +13,7 @@ from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, one_digit, shortened_name
+from editor.text import human_bytes, one_digit, pluralize, shortened_name
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -250,7 +250,10 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
             "unofficial list" if published.unofficial else "",
         ]
         note = ", ".join(filter(None, notes))
-        return f"{f'{note} · ' if note else ''}{device.device} {device.unit} · {device.codegen}"
+        compiler = device.runtime_beside if device.codegen == device.runtime else device.codegen
+        several = len({d.unit for d in alike}) > 1
+        level = f"{device.device} {device.unit}" if several else device.device
+        return " · ".join(filter(None, (note, level, compiler)))
     return device.description
 
 
@@ -285,9 +288,7 @@ def pins_summary(document: Document) -> list[Any]:
     count, forced = len(document.placement.settings.pins), len(document.placement.settings.forced)
     if not count:
         return [html.P("No pins: the automatic mode places every op.", className="hint")]
-    text = f"{count} pinned op{'s' if count != 1 else ''}" + (
-        f", {forced} by force" if forced else ""
-    )
+    text = pluralize(count, "pinned op") + (f", {forced} by force" if forced else "")
     return [
         html.P(text, className="hint"),
         html.Ul(_pin_rows(document), className="pins"),
@@ -415,7 +416,7 @@ def history_list(document: Document) -> list[Any]:
         for step in steps[:_STEPS_SHOWN]
     ]
     older = len(steps) - _STEPS_SHOWN
-    return [*rows, html.P(f"{older} older steps", className="hint")] if older > 0 else rows
+    return [*rows, html.P(pluralize(older, "older step"), className="hint")] if older > 0 else rows
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:

@@ -10,7 +10,7 @@ from dash import html
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.chosen_costs import is_assumed
 from editor.text import human_bytes, in_words
-from editor.web.panels.parts import basis_badge, swatch
+from editor.web.panels.parts import basis_badge, runtime_beside, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
@@ -95,6 +95,7 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
                 [
                     swatch(colours[device.name]),
                     html.B(device.name) if d in here else device.name,
+                    runtime_beside(device),
                     html.Span(words, className="value"),
                 ],
                 className="hover-row",

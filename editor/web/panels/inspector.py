@@ -20,7 +20,7 @@ from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.kinds import Kind
 from editor.placement.chosen_costs import is_assumed
-from editor.text import human_bytes, in_words, pluralize, shortened_path
+from editor.text import human_bytes, in_words, percent, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
@@ -31,6 +31,7 @@ from editor.web.panels.parts import (
     heading,
     kind_badge,
     planned_badge,
+    runtime_beside,
     swatch,
 )
 from editor.web.panels.weights import weights
@@ -54,21 +55,30 @@ def plan(document: Document) -> list[Any]:
     placement, graph = document.placement, document.graph
     colours = colours_of(document)
     seconds, rest, badge, rough = _time_per_device(document)
-    share = seconds / seconds.sum() if seconds.sum() else seconds
+    whole = float(seconds.sum() + max(rest, 0.0))
+    share = seconds / whole if whole else seconds
     devices = [
         html.Li(
             [
                 swatch(colours[d.name]),
-                html.Button(
-                    d.name,
-                    className="device-name link",
-                    title=f"Select all ops on {d.name}",
-                    disabled=not placement.op_counts[d.name],
-                    **{"data-all-on": str(i)},
+                html.Span(
+                    [
+                        html.Button(
+                            d.name,
+                            className="device-name link",
+                            title=f"Select all ops on {d.name}",
+                            disabled=not placement.op_counts[d.name],
+                            **{"data-all-on": str(i)},
+                        ),
+                        runtime_beside(d),
+                    ],
+                    className="device-line",
                 ),
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
-                    f"{share[i]:.0%} of the time"
+                    f"{percent(share[i])} of the run"
+                    if placement.op_counts[d.name]
+                    else "no ops"
                 ),
                 html.Span(
                     className="share-bar",
@@ -85,7 +95,8 @@ def plan(document: Document) -> list[Any]:
         for i, d in enumerate(document.devices)
     ]
     beside = (
-        f"Beside these: {in_words(rest, any(rough))} in transfers and in starting subgraphs."
+        f"Beside these: {in_words(rest, any(rough))}, {percent(rest / whole)} of the run, in transfers and in starting "
+        "subgraphs."
         if rest > 0
         else ""
     )
@@ -142,7 +153,11 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
         seconds.sum()
     ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
         seconds *= price.compute / seconds.sum()
-    rough = [is_assumed(document.devices, costs, d) for d in range(count)]
+    used = placement.op_counts
+    rough = [
+        is_assumed(document.devices, costs, d) and bool(used[device.name])
+        for d, device in enumerate(document.devices)
+    ]
     return seconds, float(price.total - seconds.sum()), basis_badge(basis), rough
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from dash import html
 
+from editor.devices.device import Device
+from editor.graph.dimension_names import words_of_dimension
 from editor.kinds import Basis, Kind
 from editor.web import controls
 
@@ -45,6 +47,12 @@ def swatch(colour: str) -> html.Span:
     )
 
 
+def runtime_beside(device: Device) -> html.Span | None:
+    """The runtime of a device, quietly after its name, where that does not say it."""
+    beside = device.runtime_beside
+    return html.Span(f"· {beside}", className="device-runtime") if beside else None
+
+
 def heading(text: str, **more: Any) -> html.H2:
     """The title of a panel."""
     return html.H2(text, className="heading", **more)
@@ -55,6 +63,21 @@ def facts(pairs: list[tuple[str, Any]]) -> html.Dl:
     return html.Dl(
         [part for name, value in pairs for part in (html.Dt(name), html.Dd(value))],
         className="facts",
+    )
+
+
+def size_field(kind: str, name: str, size: int | None, **more: Any) -> controls.Field:
+    """A field for the size of a dimension, called by plain words where its name is a usual one."""
+    words = words_of_dimension(name)
+    return controls.Field(
+        id={"type": kind, "name": name},
+        type="number",
+        label=f"{words[:1].upper()}{words[1:]}",
+        code="" if words == name else name,
+        value=size,
+        min=0,
+        step=1,
+        **more,
     )
 
 

@@ -58,27 +58,30 @@ def phases_form(graph: Graph) -> list[Any]:
 def phases_view(document: Document, phases: Phases) -> list[Any]:
     """A row for each way to place the phases, the chosen one first."""
     badge = basis_badge(phases.basis)
-    chosen = phases.chosen
-    twins = [each for each in phases.choices if each is not chosen and _alike(each, chosen)]
-    others = [each for each in phases.choices if each is not chosen and each not in twins]
     head = [
         html.Th(text)
         for text in ("Placement", "First token", "Each token", "State moves once", "Weights twice")
     ]
-    head.append(html.Th([f"Answer of {phases.lengths.new} tokens ", badge]))
+    head.append(html.Th([f"Answer of {pluralize(phases.lengths.new, 'token')} ", badge]))
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
-            html.Tbody([_row(chosen, twins, is_chosen=True), *(_row(each, ()) for each in others)]),
+            html.Tbody([_row(each, same, each is phases.chosen) for each, same in phases.rows]),
         ],
         className="plain",
         id="phases-table",
     )
+    moved = len(moved_between(phases.prompt, phases.token))
     said = (
-        f"{pluralize(len(moved_between(phases.prompt, phases.token)), 'op')} run on another device for the prompt than for "
-        "the tokens."
-        if phases.differ
+        f"{pluralize(moved, 'op')} {'runs' if moved == 1 else 'run'} on another device for the prompt than for the tokens."
+        if moved
         else "Both phases have the same placement."
+    )
+    prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
+    counts = (
+        [(prompt, phases.prompt), (token.capitalize(), phases.token)]
+        if moved
+        else [(f"{prompt}, {token}", phases.token)]
     )
     colours = colours_of(document)
     lines = [
@@ -92,10 +95,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                 ),
             ]
         )
-        for name, placement in (
-            (f"Prompt of {phases.lengths.prompt}", phases.prompt),
-            ("Token", phases.token),
-        )
+        for name, placement in counts
     ]
     command = (
         f"hetero-editor partition MODEL --phases prompt={phases.lengths.prompt},new={phases.lengths.new} writes a "
@@ -109,21 +109,13 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     ]
 
 
-def _alike(one: PhaseChoice, other: PhaseChoice) -> bool:
-    """Whether two ways to place the phases come to the same figures."""
-    return not one.problem and (one.first_token, one.token, one.handover, one.extra_weights) == (
-        other.first_token,
-        other.token,
-        other.handover,
-        other.extra_weights,
-    )
-
-
-def _row(choice: PhaseChoice, twins: Sequence[PhaseChoice], is_chosen: bool = False) -> html.Tr:
-    also = html.Div(f"the same: {', '.join(each.name for each in twins)}", className="hint")
-    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if twins else None])
+def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool) -> html.Tr:
+    """A way to place the phases, with the names of the others that come to the same."""
+    also = html.Div(f"the same: {'; '.join(same)}", className="hint")
+    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if same else None])
     if choice.problem:
-        return html.Tr([name, html.Td(choice.problem, colSpan=5, className="reason lines")])
+        words = f"Does not fit: {choice.problem}."
+        return html.Tr([name, html.Td(words, colSpan=5, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
     return html.Tr(
         [

@@ -11,7 +11,7 @@ from dash import html
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import text_colour
 from editor.kinds import Kind
-from editor.text import human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, percent
 from editor.web.panels.parts import kind_badge, swatch
 
 _LEAST_LABEL = 0.035
@@ -65,15 +65,27 @@ def steps(result: BenchmarkResult) -> list[Step]:
     return made
 
 
+def seconds_of_shares(result: BenchmarkResult) -> float:
+    """The time that shares are of, here and in the table: the median run, as the plan's card has it; else its steps."""
+    if result.mode != "latency":
+        return max(sum(step.seconds for step in steps(result)), 1e-12)
+    return max(result.total.median, sum(s.time.median for s in result.subgraphs), 1e-12)
+
+
 def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     """The chart; a click on a bar shows its subgraph in the graph."""
     bars = steps(result)
     whole = max(sum(b.seconds for b in bars), 1e-12)
+    base = seconds_of_shares(result)
     rows = []
     wires = {wire.name: wire for wire in result.wires}
     for lane in dict.fromkeys(b.lane for b in bars):
         mine, fill = [b for b in bars if b.lane == lane], colours.get(lane, _NEUTRAL)
-        share = sum(b.seconds for b in mine) / whole
+        computing, sending = (
+            sum(b.seconds for b in mine if bool(b.tensor) is is_sent) / base
+            for is_sent in (False, True)
+        )
+        share = sending if lane in wires else computing
         title = (
             f"{lane}: {wires[lane].what}, {human_seconds(wires[lane].seconds)} in a run"
             if lane in wires
@@ -90,11 +102,12 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
                         ],
                         className="gantt-name",
                     ),
-                    html.Div([_bar(b, whole, fill) for b in mine], className="gantt-lane"),
+                    html.Div([_bar(b, whole, base, fill) for b in mine], className="gantt-lane"),
                     html.Div(
-                        f"{share:.0%}",
+                        f"{percent(share)} of the run",
                         className="gantt-share",
-                        title=f"{lane} is busy for {share:.1%} of a run",
+                        title=f"{lane}: {percent(computing, 1)} of the run in its subgraphs, {percent(sending, 1)} in "
+                        "transfers to it",
                     ),
                 ],
                 className="gantt-row wire" if lane in wires else "gantt-row",
@@ -112,7 +125,7 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
         ],
         className="gantt-row",
     )
-    title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
+    title = "One request on the devices (median of every step, in order)"
     sums = [
         html.P(
             f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run",
@@ -137,10 +150,10 @@ def _badge(mine: Sequence[Step]) -> html.Span | None:
     )
 
 
-def _bar(step: Step, whole: float, fill: str) -> html.Button:
+def _bar(step: Step, whole: float, base: float, fill: str) -> html.Button:
     share = step.seconds / whole
     mark = " (estimate)" if step.estimated else ""
-    words = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{mark}"
+    words = f"{step.what}\n{human_seconds(step.seconds)}, {percent(step.seconds / base, 1)} of the run{mark}"
     style: dict[str, Any] = {
         "left": f"{100 * step.start / whole:.3f}%",
         "width": f"max(2px, {100 * share:.3f}%)",

@@ -64,7 +64,7 @@ def versions_view(here: Document, there: Document, found: ModelDiff) -> list[Any
             )
         )
     counts = (
-        f"{len(found.pairs):,} ops are in both, {len(found.changed):,} of them changed; "
+        f"{pluralize(len(found.pairs), 'op')} in both, {len(found.changed):,} of them changed; "
         f"{pluralize(len(found.went), 'op')} only here, {pluralize(len(found.came), 'op')} only there."
     )
     head = html.Tr([html.Th(text) for text in ("", "Here", "There", "What changed")])

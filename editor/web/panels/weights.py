@@ -9,6 +9,7 @@ from dash import html
 from editor.errors import EditorError
 from editor.graph.constants import Figures, figures, weights_of
 from editor.graph.graph import Graph
+from editor.text import percent
 from editor.web.panels.parts import facts
 
 _MOST_SHOWN = 8
@@ -63,7 +64,7 @@ def _figures(each: Figures) -> html.Div:
         ("Range", f"{least} to {largest}"),
         ("Mean", f"{each.mean:.4g}"),
         ("Deviation", f"{each.deviation:.4g}"),
-        ("Zeros", f"{each.zeros:,} ({each.zeros / each.count:.1%})"),
+        ("Zeros", f"{each.zeros:,} ({percent(each.zeros / each.count, 1)})"),
     ]
     if each.not_finite:
         pairs.append(("Not finite", f"{each.not_finite:,} (NaN or infinite)"))

@@ -1,0 +1,42 @@
+"""What people call the dimensions of inputs, by the names that exporters give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_CALLED = {
+    "batch": ("batch_size", "batchsize"),
+    "sequence length": ("sequence", "sequence_length", "seq", "seq_len", "seq_length", "seqlen"),
+    "past tokens": ("past_sequence_length", "past_seq_len", "past_length", "past_len", "past"),
+    "total tokens": (
+        *("total_sequence_length", "total_seq_len", "total_length", "past_sequence_length + 1"),
+        "past_sequence_length + sequence_length",
+    ),
+    "encoder length": ("encoder_sequence_length", "encoder_length", "source_sequence_length"),
+    "decoder length": ("decoder_sequence_length", "decoder_length", "target_sequence_length"),
+    "longest sequence": ("max_sequence_length", "max_seq_len", "max_length"),
+    "channels": ("num_channels",),
+    "height": ("image_height",),
+    "width": ("image_width",),
+    "images": ("num_images",),
+    "beams": ("num_beams", "beam_width"),
+    "samples": ("num_samples", "audio_length"),
+    "frames": ("num_frames",),
+}
+"""Words -> names, in small letters; a dimension may be named by the words themselves, too."""
+_WORDS = {name: words for words, names in _CALLED.items() for name in (words, *names)}
+
+
+def words_of_dimension(name: str) -> str:
+    """Plain words for a usual name, "" for others: "past tokens" for ``past_sequence_length``."""
+    return _WORDS.get(name.strip().lower(), "")
+
+
+def sizes_in_words(sizes: Mapping[str, int]) -> str:
+    """E.g. "batch 1, sequence length 128"; a name that is not known stays as it is, as do two that are called the same."""
+    words = {name: words_of_dimension(name) or name for name in sizes}
+    called = list(words.values())
+    return ", ".join(
+        f"{words[name] if called.count(words[name]) == 1 else name} {size:,}"
+        for name, size in sizes.items()
+    )
