@@ -66,15 +66,15 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     says(page.locator("#status"), "+2")
 
     # Shift-drag a box.
-    _, bottom = node_at(page, 12)
-    x, top = node_at(page, 10)
-    bottom = page.evaluate("""() => { const cy = window.heteroCy, p = cy.nodes('.op')[12].renderedPosition();
+    _, bottom = node_at(page, 9)
+    x, top = node_at(page, 7)
+    bottom = page.evaluate("""() => { const cy = window.heteroCy, p = cy.nodes('.op')[9].renderedPosition();
         return p.y + cy.container().getBoundingClientRect().top; }""")
     page.keyboard.down("Shift")
-    page.mouse.move(x - 110, top - 18)
+    page.mouse.move(x - 60, top - 18)
     page.mouse.down()
     page.mouse.move(x, (top + bottom) / 2, steps=4)
-    page.mouse.move(x + 110, bottom + 18, steps=4)
+    page.mouse.move(x + 60, bottom + 18, steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
     wait_for_figure(page, "pins", 4)
@@ -86,7 +86,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.click("#redo")
     wait_for_figure(page, "pins", 4)
     page.keyboard.press("u")
-    page.mouse.click(*node_at(page, 11))
+    page.mouse.click(*node_at(page, 8))
     wait_for_figure(page, "pins", 3)
 
     # Region tools: everything between two ops, and the connected ops of one colour.

@@ -31,9 +31,9 @@ MOST_SHOWN = 1200
 """Nodes on the canvas at once."""
 FIRST_SHOWN = 160
 """Nodes that a large model opens with, about."""
-_OPS_AT_ONCE, _VIEW, _READABLE = 200, (828, 390), 0.5
-"""Models open with every op where no more than so many fit into a view (a window of 1440 x 900, without margins) at a zoom
-at which names can be read, with some room for the cards of smaller windows."""
+_OPS_AT_ONCE, _VIEW, _READABLE = 200, (752, 390), 0.4
+"""Models open with every op where no more than so many fit between the cards of a window of 1280 pixels at a zoom at which
+names can be read, as `assets/_first_view.js` has it."""
 _UNNAMED_AT_ONCE = 800
 """Models up to this size do so too where their only blocks are runs of ops."""
 _PAIRS = 24
