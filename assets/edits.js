@@ -100,7 +100,7 @@
   function show(answer, all) {
     editor.apply(answer.view);
     for (const [id, children] of Object.entries(answer.panels)) editor.set(id, { children });
-    if (answer.selection) editor.set("selection", { data: answer.selection });
+    if (answer.selection) editor.choose(answer.selection);
     if (all) showAutomatic(answer.view);
     editor.planChanged();
   }

@@ -124,6 +124,13 @@
     }, 25);
   }
 
+  /* What an edit selects, in place of the click that asked for it: reported a moment later, that would be selected alone. */
+  /** @type {Hetero["choose"]} */
+  function choose(selection) {
+    clearTimeout(pending);
+    editor.set("selection", { data: selection });
+  }
+
   /** @type {Hetero["selectDevice"]} */
   function selectDevice(device) {
     const ops = page.view.ops.filter((_op, i) => page.view.device[i] === device);
@@ -383,6 +390,7 @@
     selectedOps,
     showRow,
     reportSelection,
+    choose,
     unmark,
     bringOp,
     arrive,

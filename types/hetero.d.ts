@@ -446,6 +446,7 @@ interface Hetero {
   selectedOps(): number[];
   showRow(ops: number[]): void;
   reportSelection(): void;
+  choose(selection: Messages.Selection): void;
   unmark(): void;
   /** Shows an op that was looked for, once it is drawn. */
   arrive(op: number): void;
