@@ -158,7 +158,7 @@
     { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.edit({ do: "reset" }), menu: "ground" },
     {
       id: "find-field",
-      words: "Find; or filter: op == Conv and flops > 1e8",
+      words: "Find; or filter: op == Conv and flops > 1e6",
       keys: ["/", "Ctrl+F"],
       where: "everywhere",
       run: () => editor.byId("find")?.focus(),

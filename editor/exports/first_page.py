@@ -112,11 +112,15 @@ def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _flops(rate: float) -> str:
+    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
+
+
 def _assumed_peaks(device: Device) -> str:
     """The figures of an estimate that no table states."""
     peaks, link = peaks_of(device), device.link
     parts = [
-        "" if device.peak_compute else f"{peaks.compute / 1e9:.4g} GFLOP/s",
+        "" if device.peak_compute else _flops(peaks.compute),
         "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
     ]
     if np.isfinite(peaks.bandwidth):

@@ -212,7 +212,7 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                 [
                     controls.Field(
                         id="find",
-                        placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8",
+                        placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e6",
                         icon="search",
                         **{"aria-label": "Find blocks, ops, tensors and commands"},
                     ),

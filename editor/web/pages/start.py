@@ -136,7 +136,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                     ),
                     html.H2("Examples", className="heading"),
                     html.P(
-                        "On the devices that you chose above; where you chose none, on those that show them best. Their "
+                        "Each opens on devices that show it best, or on yours where you changed those above. Their "
                         "weights are made up, not trained, so that the files are small.",
                         className="hint",
                     ),

@@ -210,7 +210,7 @@ def versus_chart(
         if b.time is not None
     ]
     seen: set[str] = set()
-    for run in runs:
+    for run in [r for r in runs if r.figures.get("subgraphs") != 1]:  # baselines are of this run
         f = run.figures
         same = f.get("mode", "latency") == result.mode and not f["estimated"]
         alike = not many or f.get("requests") == result.requests

@@ -45,6 +45,7 @@ from editor.web.view import (
     unsplit_run,
 )
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 from editor.workspace.layouts import (
     BY_OPENVINO,
     Layout,
@@ -322,8 +323,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         figure_of = {"latency": latency, "throughput": most}
         plans = {mode: measured.get((now.fingerprint, mode)) for mode in figure_of}
         runs = {
-            mode: measured.get((layout.placement.fingerprint, mode))
-            or unsplit_run(layout.placement, plans[mode])
+            mode: _newest(
+                measured.get((layout.placement.fingerprint, mode)),
+                unsplit_run(layout.placement, plans[mode]),
+            )
             for mode in figure_of
         }
         speeds = [
@@ -503,6 +506,11 @@ def _other_devices(layout: Layout) -> Any:
         for d in layout.placement.devices
     ]
     return html.Div(f"kept with {', '.join(names)}", className="hint")
+
+
+def _newest(*runs: Run | None) -> Run | None:
+    """The last one: of two measurements of a layout, that beside the plan's own was made under the same conditions."""
+    return max((run for run in runs if run is not None), key=lambda run: run.when, default=None)
 
 
 def _over_memory(layout: Layout) -> Any:

@@ -142,7 +142,7 @@ def outcome(document: Document) -> list[Any]:
     kind = basis.kind if options.get("costs") == "measured" else Kind.ESTIMATE
     return [
         html.P([title, kind_badge(kind)], className="hint"),
-        html.P(_free(document) or _bound(result, in_figures), className="hint")
+        html.P(_free(document) or _bound(document, result, in_figures), className="hint")
         if result.bound is not None
         else None,
         html.P(
@@ -169,13 +169,14 @@ def _rough_form(result: Assignment) -> Callable[[float], str]:
     return lambda value: f"about {result.human(one_digit(value))}"
 
 
-def _bound(result: Assignment, in_figures: Callable[[float], str]) -> str:
+def _bound(document: Document, result: Assignment, in_figures: Callable[[float], str]) -> str:
     """What no placement can beat, and how far the plan is from it."""
     objective, bound = result.objective or 0.0, result.bound or 0.0
     gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
     same = result.human(objective) == result.human(bound) or gap <= 0
     how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
-    return f"Lower bound {in_figures(bound)} ({how_far})"
+    given = " with your pins" if document.placement.settings.pins else ""
+    return f"Lower bound{given} {in_figures(bound)} ({how_far})"
 
 
 def device_list(document: Document) -> list[Any]:
@@ -322,7 +323,7 @@ def _pin_group(document: Document, label: str, ops: list[int]) -> html.Li:
     """Pins of one op type to one device."""
     if len(ops) == 1:
         return _pin(document, label, ops[0])
-    what = f"{len(ops):,} {document.graph.type_label(ops[0])}"
+    what = f"{len(ops):,} {document.graph.type_label(ops[0]).rpartition('::')[2]}"
     inside = [_pin(document, label, op) for op in ops[:_PINS_SHOWN]]
     if len(ops) > len(inside):
         inside.append(html.Li(f"and {len(ops) - len(inside):,} more", className="hint"))
