@@ -306,6 +306,11 @@
     }),
   ];
 
+  /* Of models that take a prompt and then one token at a time. */
+  const PHASES = inTab("Compare", {
+    "phases-start": "Place both phases: the prompt (prefill), then token by token (decode)",
+  });
+
   /** @returns {Command[]} */
   function deviceCommands() {
     const devices = page.view ? page.view.devices : [];
@@ -332,7 +337,7 @@
   }
 
   /** @type {Hetero["commands"]} */
-  const commands = () => [...deviceCommands(), ...CHOICES, ...FIXED];
+  const commands = () => [...deviceCommands(), ...CHOICES, ...FIXED, ...(editor.byId("phases-start") ? PHASES : [])];
 
   /** @type {Hetero["commandOf"]} */
   const commandOf = (id) => commands().find((command) => command.id === id);

@@ -122,7 +122,7 @@ def steps(page: Page) -> Iterator[Picture]:
     yield "benchmark", page.screenshot()
     page.click("#export")
     page.wait_for_timeout(500)
-    yield "export", page.screenshot(clip={"x": 420, "y": 0, "width": 620, "height": 500})
+    yield "export", page.screenshot(clip={"x": 340, "y": 0, "width": 700, "height": 500})
 
 
 def own(page: Page) -> Iterator[Picture]:

@@ -100,9 +100,20 @@ def _while_open(
 
 
 async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]) -> Any:
-    """What a panel shows of a document; it stays as it is where there is none any more."""
+    """What a panel shows of a document; it stays as it is where there is none any more, or a later plan follows at once."""
+
+    def look() -> Any:
+        document = state.document(document_id)
+        before = document.placement
+        try:
+            return work(document)
+        except (IndexError, KeyError):  # half of it was read of the plan before an edit
+            if document.placement is before:
+                raise
+            raise PreventUpdate from None
+
     try:
-        return await asyncio.to_thread(lambda: work(state.document(document_id)))
+        return await asyncio.to_thread(look)
     except (EditorError, OSError):  # a profile may go while it is listed
         raise PreventUpdate from None
 

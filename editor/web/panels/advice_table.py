@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from editor.kinds import too_close
-from editor.text import human_seconds, pluralize
+from editor.text import in_words, pluralize
 from editor.web import controls
 from editor.web.panels.parts import kind_badge
+from editor.web.view import figures_of
 from editor.workspace.document import Document
 
 if TYPE_CHECKING:  # it takes seconds to import
@@ -42,6 +43,7 @@ def advice_view(document: Document, found: Sequence[Advice]) -> list[Any]:
 
 def _row(document: Document, one: Advice) -> html.Tr:
     actions: list[Any] = []
+    rough = bool(figures_of(document)["rough"])
     if one.helps and one.model is not None:
         actions = [
             controls.Button("Try", id={"type": "advice-open", "idea": one.idea}),
@@ -61,7 +63,7 @@ def _row(document: Document, one: Advice) -> html.Tr:
             html.Td(f"{one.subgraphs_before:,} → {one.subgraphs:,}"),
             html.Td(
                 [
-                    f"{human_seconds(one.seconds_before)} → {human_seconds(one.seconds)} ",
+                    f"{in_words(one.seconds_before, rough)} → {in_words(one.seconds, rough)} ",
                     kind_badge(one.kind),
                 ]
             ),

@@ -38,6 +38,7 @@ from editor.web.panels.versions import versions_form
 from editor.web.view import (
     aim_of,
     colours_of,
+    figures_of,
     layout_costs,
     measured_plans,
     plan_costs,
@@ -558,7 +559,7 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
                 className="hint wide",
             ),
         ]
-    graph = document.graph
+    graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in hints:
@@ -569,7 +570,8 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
         changes = [
             (
                 -hint.seconds,
-                human_seconds(abs(hint.seconds)) + (" between requests" if hint.throughput else ""),
+                in_words(abs(hint.seconds), rough)
+                + (" between requests" if hint.throughput else ""),
             )
         ]
         if hint.subgraphs:

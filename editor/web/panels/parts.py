@@ -122,7 +122,7 @@ def with_link(reason: str, source: str) -> list[Any]:
         reason.replace(f" ({source})", ""),
         " ",
         html.A(
-            "document",
+            "[source]",
             href=source,
             target="_blank",
             rel="noreferrer noopener",

@@ -9,8 +9,9 @@ import numpy as np
 from dash import html
 
 from editor.placement.chosen_costs import is_assumed
-from editor.placement.costs import seconds_of_ops
+from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.fallbacks import seconds_of
+from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
 from editor.web.view import plan_costs
 from editor.workspace.document import Document
@@ -158,7 +159,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         placement.division.subgraph_of_op,
         placement.placed_ops,
     )
-    rows = []
+    rough, rows = _rough(placement, costs), []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
         for key in s.ops:
@@ -180,7 +181,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "total": s.memory.total,
                 "unknown": s.memory.unknown or None,
                 "seconds": float(seconds[s.id]),
-                "rough": is_assumed(placement.devices, costs, placement.device_number(s.device)),
+                "rough": s.device in rough,
                 "after": ", ".join(map(str, s.depends_on)) or "—",
             }
         )
@@ -219,10 +220,10 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the transfer table: what crosses subgraphs, transfers first."""
     graph, placement, costs = document.graph, document.placement, plan_costs(document)[0]
     device_of = {s.id: s.device for s in placement.subgraphs}
+    rough = _rough(placement, costs)
     rows = []
     for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
         number = graph.tensor_index[b.tensor]
-        ends = {placement.device_number(name) for name in (device_of[b.source], *b.to_devices)}
         rows.append(
             {
                 "tensor": b.tensor,
@@ -234,8 +235,8 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
                 "type": b.type_text,
                 "bytes": b.bytes,
                 "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
-                "rough": any(is_assumed(placement.devices, costs, d) for d in ends),
-                "time_from": _time_from(document, b) if b.to_devices else "",
+                "rough": not rough.isdisjoint({device_of[b.source], *b.to_devices}),
+                "time_from": _time_from(placement, costs, b) if b.to_devices else "",
                 "source_op": int(graph.tensor_producer[number]),
                 "target_ops": [
                     r
@@ -247,9 +248,15 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
     return rows
 
 
-def _time_from(document: Document, transfer: Boundary) -> str:
+def _rough(placement: Placement, costs: Costs) -> set[str]:
+    """Devices whose times rest on assumed speeds."""
+    return {
+        d.name for i, d in enumerate(placement.devices) if is_assumed(placement.devices, costs, i)
+    }
+
+
+def _time_from(placement: Placement, costs: Costs, transfer: Boundary) -> str:
     """What the time of a transfer was worked out from."""
-    placement, costs = document.placement, plan_costs(document)[0]
     source = placement.device_number(placement.subgraphs[transfer.source].device)
     targets = [placement.device_number(name) for name in transfer.to_devices]
     by_size = np.ptp(costs.leave[:, source]) + np.ptp(costs.enter[:, targets], axis=0).sum()
