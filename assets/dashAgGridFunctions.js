@@ -20,10 +20,13 @@
     return `${i ? Number(value.toPrecision(4)) : value} ${units[i]}`;
   };
 
-  /* One digit of times that rest on assumed speeds. */
+  /* Of a figure that rests on assumed speeds, one digit, two where the first is 1, as `roughly` of editor/text.py. */
+  /** @param {number} value */
+  const roughly = (value) => Number(value.toPrecision(value.toExponential().startsWith("1") ? 2 : 1));
+
   functions.heteroSeconds = (value, rough = false) => {
     if (value === null || value === undefined) return "";
-    if (rough && value) return `about ${functions.heteroSeconds(Number(value.toPrecision(1)))}`;
+    if (rough && value) return `about ${functions.heteroSeconds(roughly(value))}`;
     if (Number((value * 1e6).toPrecision(3)) < 1000) return `${Number((value * 1e6).toPrecision(3))} µs`;
     if (Number((value * 1e3).toPrecision(3)) < 1000) return `${Number((value * 1e3).toPrecision(3))} ms`;
     return `${Number(value.toPrecision(3))} s`;

@@ -165,10 +165,9 @@
     return link;
   }
 
-  /** A time, with one digit where it rests on assumed speeds, as `in_words` of editor/text.py.
+  /** A time, in rough figures where it rests on assumed speeds, as `in_words` of editor/text.py.
       @param {number} seconds */
-  const inWords = (seconds) =>
-    ribbon?.rough ? `about ${editor.humanSeconds(Number(seconds.toPrecision(1)))}` : editor.humanSeconds(seconds);
+  const inWords = (seconds) => editor.humanSeconds(seconds, ribbon?.rough);
 
   /* What the line says in words: also for those who do not see it. */
   function describe() {

@@ -93,18 +93,21 @@ def human_seconds(seconds: float) -> str:
     return _human(seconds, "s")
 
 
-def one_digit(value: float) -> float:
-    """All that is known of a figure that rests on assumed speeds."""
-    return float(f"{value:.0e}")
+def roughly(value: float) -> float:
+    """All that is known of a figure that rests on assumed speeds: one digit, two where the first one is 1.
+
+    So what is left out is at most a quarter of it, and parts add up to the whole, about.
+    """
+    return float(f"{value:.{int(f'{value:e}'.lstrip('-').startswith('1'))}e}")
 
 
 def rough_seconds(seconds: float) -> str:
-    """ "about 10 ms", "about 400 µs": one digit, of a time that rests on assumed speeds."""
-    return f"about {human_seconds(one_digit(seconds))}"
+    """ "about 13 ms", "about 400 µs": of a time that rests on assumed speeds."""
+    return f"about {human_seconds(roughly(seconds))}"
 
 
 def in_words(seconds: float, rough: bool) -> str:
-    """A time, with one digit where it rests on assumed speeds."""
+    """A time, in rough figures where it rests on assumed speeds."""
     return rough_seconds(seconds) if rough else human_seconds(seconds)
 
 
@@ -114,8 +117,8 @@ def human_rate(requests: float) -> str:
 
 
 def rough_rate(requests: float) -> str:
-    """ "about 1,000 requests/s": one digit, as ``rough_seconds`` has it."""
-    return f"about {one_digit(requests):,.10g} requests/s"
+    """ "about 1,300 requests/s": as ``rough_seconds`` has it."""
+    return f"about {roughly(requests):,.10g} requests/s"
 
 
 def human_joules(joules: float) -> str:

@@ -435,7 +435,7 @@ interface Hetero {
   togglePanel(name: PanelName): void;
   /** Does something about the ops that fell back: selects them, or makes a rule. */
   fallback(what: string, value: string): void;
-  humanSeconds(seconds: number): string;
+  humanSeconds(seconds: number, rough?: boolean): string;
   humanBytes(bytes: number): string;
   reselect(): void;
   selectNothing(): void;

@@ -480,7 +480,7 @@ class Ribbon(TypedDict):
     source: str
     measured: bool
     rough: bool
-    """Whether they rest on assumed speeds, and have one digit"""
+    """Whether they rest on assumed speeds, and are rough"""
     fallbacks: int
     """Ops that are not on the device that was wanted; only counted where all are on one device, else 0."""
 

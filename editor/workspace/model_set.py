@@ -73,7 +73,7 @@ class Member:
         return self.runs * self.seconds
 
     def in_words(self, seconds: float) -> str:
-        """Some of its seconds, with one digit where they rest on assumed speeds."""
+        """Some of its seconds, in rough figures where they rest on assumed speeds."""
         return in_words(seconds, bool(self.assumed_speeds))
 
 
@@ -95,7 +95,7 @@ class SharedDevice:
 
     @property
     def busy_in_words(self) -> str:
-        """``busy``, with one digit where it rests on an assumed speed."""
+        """``busy``, in rough figures where it rests on an assumed speed."""
         return in_words(self.busy, self.assumed_speed)
 
     @property
@@ -122,7 +122,7 @@ class ModelSet:
 
     @property
     def answer_in_words(self) -> str:
-        """``seconds``, with one digit where they rest on assumed speeds."""
+        """``seconds``, in rough figures where they rest on assumed speeds."""
         return in_words(self.seconds, self.is_rough)
 
     @property

@@ -56,7 +56,7 @@ class PhaseChoice:
     """Accelerators whose speed the seconds assume"""
 
     def in_words(self, seconds: float) -> str:
-        """Some of its seconds, with one digit where they rest on assumed speeds."""
+        """Some of its seconds, in rough figures where they rest on assumed speeds."""
         return in_words(seconds, bool(self.assumed_speeds))
 
     def same(self, other: PhaseChoice) -> bool:

@@ -144,7 +144,7 @@ def test_the_command_line_places_and_measures_phases(tmp_path: Path) -> None:
         editor.load_plan(tmp_path / "out" / "bad.json")
 
 
-def test_seconds_on_an_assumed_speed_have_one_digit(tmp_path: Path) -> None:
+def test_seconds_on_an_assumed_speed_are_rough(tmp_path: Path) -> None:
     devices = table(1e13)
     path = plain_decoder(tmp_path / "plain.onnx")
     stated = editor.partition(path, devices, "optimal").phases(64, 8)[1].text()
@@ -153,4 +153,8 @@ def test_seconds_on_an_assumed_speed_have_one_digit(tmp_path: Path) -> None:
     first = {"policy_options": {"first": "Card"}}
     text = editor.partition(path, devices, "priority", **first).phases(64, 8)[1].text()
     times = re.findall(r"[\d.]+ [mµ]?s\b", text)
-    assert len(re.findall(r"about [1-9]0{0,2} [mµ]?s\b", text)) == len(times) >= 2, text
+    assert (
+        len(re.findall(r"about (?:1(?:\.[1-9]|[1-9]?0?)|[2-9]0{0,2}) [mµ]?s\b", text))
+        == len(times)
+        >= 2
+    ), text

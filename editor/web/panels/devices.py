@@ -13,7 +13,7 @@ from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, one_digit, pluralize, shortened_name
+from editor.text import human_bytes, pluralize, roughly, shortened_name
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -166,7 +166,7 @@ def _free(document: Document) -> str:
 
 def _rough_form(result: Assignment) -> Callable[[float], str]:
     """One digit of an objective that rests on assumed speeds, as ``rough_seconds`` has it."""
-    return lambda value: f"about {result.human(one_digit(value))}"
+    return lambda value: f"about {result.human(roughly(value))}"
 
 
 def _bound(document: Document, result: Assignment, in_figures: Callable[[float], str]) -> str:

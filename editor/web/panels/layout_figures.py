@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dash import html
 
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
-from editor.text import human_joules, one_digit, rough_rate
+from editor.text import human_joules, rough_rate, roughly
 from editor.web.panels.parts import kind_badge
 from editor.workspace.history import Run
 
@@ -41,9 +41,9 @@ class Figure(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The figure, with one digit where it rests on assumed speeds."""
+        """The figure, in rough figures where it rests on assumed speeds."""
         if self.bases.rough:
-            return f"about {self.form(one_digit(self.value))}"
+            return f"about {self.form(roughly(self.value))}"
         return self.form(self.value)
 
 
@@ -70,7 +70,7 @@ def per_second(row: Mapping[str, Any]) -> float:
 
 
 def rate(value: float, is_rough: bool = False) -> str:
-    """Requests per second, under a head that has the unit; one digit where they rest on assumed speeds."""
+    """Requests per second, under a head that has the unit; rough where they rest on assumed speeds."""
     if is_rough:
         return rough_rate(value).removesuffix(" requests/s")
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
@@ -243,9 +243,9 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     shown = figure.words + ("" if is_named else f" {bases.layout.kind}")
     both = bases.plan, bases.layout
     is_rough = bases.rough or bases.plan_rough
-    mine = one_digit(value) if bases.rough else value
-    plans = one_digit(base) if bases.plan_rough else base
-    if form(mine) == form(plans) or (is_rough and one_digit(value) == one_digit(base)):
+    mine = roughly(value) if bases.rough else value
+    plans = roughly(base) if bases.plan_rough else base
+    if form(mine) == form(plans) or (is_rough and roughly(value) == roughly(base)):
         return [shown]
     if not too_close(value, base, *both):
         change = (
@@ -268,7 +268,7 @@ def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> 
         return None
     more = value > base
     factor = value / base if more else base / value
-    text = f"{one_digit(factor):,.0f}x" if factor >= 2 else f"{factor:.2g}x"
+    text = f"{roughly(factor):,.0f}x" if factor >= 2 else f"{factor:.2g}x"
     good = more == more_is_better
     return html.Span(
         f"{text} {'more' if more else 'less'}", className="delta better" if good else "delta worse"

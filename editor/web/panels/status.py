@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from editor.kinds import too_close
-from editor.text import human_bytes, human_rate, human_seconds, one_digit, pluralize
+from editor.text import human_bytes, human_rate, human_seconds, pluralize, roughly
 from editor.web.panels.layout_figures import factor_of_rough
 from editor.web.panels.verdict import headline, over_memory
 from editor.web.view import figures_of
@@ -82,8 +82,8 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     new, old = now[key], before[key] or now[key]
     ranked = not too_close(new, old, now["basis"])
     if now["rough"] or before["rough"]:
-        mine = one_digit(new) if now["rough"] else new
-        others = one_digit(old) if before["rough"] else old
+        mine = roughly(new) if now["rough"] else new
+        others = roughly(old) if before["rough"] else old
         return factor_of_rough(mine, others, key == "rate") if ranked else None
     change = new - old if form(new) != form(old) else 0
     return _delta(change, form, key == "rate", ranked=ranked)
