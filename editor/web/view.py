@@ -327,9 +327,10 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     (device,) = placement.used_devices
     if run.figures.get("entries", {}).get(device.name) != repr(dict(device.entry)):
         return None
+    figure = "throughput" if run.figures["mode"] == "throughput" else "time"
     for baseline in run.figures.get("report", {}).get("baselines", ()):
         time = baseline["time"]
-        if baseline["device"] == device.name and time:
+        if baseline["device"] == device.name and time and baseline[figure]:
             figures = {
                 "median": time["median"],
                 "interval": [time["low"], time["high"]],

@@ -82,23 +82,24 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.get_by_role("menuitem", name="ONNX Runtime").first).to_be_enabled()
 
 
-def test_prompt_and_tokens_are_placed_and_opened(
-    page: Page, server: Server, tmp_path: Path
-) -> None:
+def planned_decoder(server: Server, tmp_path: Path, memory: str, policy: str = "priority") -> str:
+    """The id of a document: a small decoder on a card of so much memory and the CPU."""
     path = plain_decoder(tmp_path / "decoder.onnx")
     entries: list[dict[str, object]] = [
-        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": "8MB"},
+        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": memory},
         {"name": "CPU", "backendName": "CPU"},
     ]
     graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
-    record = Store(str(server.workspace)).create(
-        path.name,
-        str(path),
-        graph.sha256,
-        graph.define,
-        first_decisions(Settings(), entries),
-    )
-    page.goto(f"{server.url}/d/{record.id}")
+    decisions = first_decisions(Settings(policy=policy), entries)
+    store = Store(str(server.workspace))
+    return store.create(path.name, str(path), graph.sha256, graph.define, decisions).id
+
+
+def test_prompt_and_tokens_are_placed_and_opened(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    document = planned_decoder(server, tmp_path, "8MB")
+    page.goto(f"{server.url}/d/{document}")
     ready(page)
     states = page.evaluate("() => heteroCy.nodes('.state').map((n) => n.style('border-style'))")
     assert states == ["dashed"] * 8
@@ -129,7 +130,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(page.locator("#phases-result").get_by_text("write prompt=512,new=64")).to_be_visible()
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
     page.click("#phases-prompt")
-    page.wait_for_url(lambda url: record.id not in url)
+    page.wait_for_url(lambda url: document not in url)
     ready(page)
     says(page.locator("#sizes-open"), "sequence length 64")
     says(page.locator("#sizes-open"), "past tokens 0")
@@ -149,20 +150,8 @@ def test_prompt_and_tokens_are_placed_and_opened(
 def test_a_placement_that_does_not_fit_names_the_memory(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
-    path = plain_decoder(tmp_path / "decoder.onnx")
-    entries: list[dict[str, object]] = [
-        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": "5MB"},
-        {"name": "CPU", "backendName": "CPU"},
-    ]
-    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
-    record = Store(str(server.workspace)).create(
-        path.name,
-        str(path),
-        graph.sha256,
-        graph.define,
-        first_decisions(Settings(policy="memory"), entries),
-    )
-    page.goto(f"{server.url}/d/{record.id}")
+    document = planned_decoder(server, tmp_path, "5MB", "memory")
+    page.goto(f"{server.url}/d/{document}")
     ready(page)
     page.click("role=tab[name=Compare]")
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=2048,new=64")

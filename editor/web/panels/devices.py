@@ -165,7 +165,7 @@ def _free(document: Document) -> str:
 
 
 def _rough_form(result: Assignment) -> Callable[[float], str]:
-    """One digit of an objective that rests on assumed speeds, as ``rough_seconds`` has it."""
+    """An objective that rests on assumed speeds, as ``rough_seconds`` has it."""
     return lambda value: f"about {result.human(roughly(value))}"
 
 

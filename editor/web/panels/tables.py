@@ -8,7 +8,7 @@ import dash_ag_grid as dag
 import numpy as np
 from dash import html
 
-from editor.placement.chosen_costs import is_assumed
+from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement
@@ -159,7 +159,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         placement.division.subgraph_of_op,
         placement.placed_ops,
     )
-    rough, rows = _rough(placement, costs), []
+    rough, rows = assumed_speeds(placement, costs), []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
         for key in s.ops:
@@ -220,7 +220,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the transfer table: what crosses subgraphs, transfers first."""
     graph, placement, costs = document.graph, document.placement, plan_costs(document)[0]
     device_of = {s.id: s.device for s in placement.subgraphs}
-    rough = _rough(placement, costs)
+    rough = set(assumed_speeds(placement, costs))
     rows = []
     for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
         number = graph.tensor_index[b.tensor]
@@ -246,13 +246,6 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _rough(placement: Placement, costs: Costs) -> set[str]:
-    """Devices whose times rest on assumed speeds."""
-    return {
-        d.name for i, d in enumerate(placement.devices) if is_assumed(placement.devices, costs, i)
-    }
 
 
 def _time_from(placement: Placement, costs: Costs, transfer: Boundary) -> str:

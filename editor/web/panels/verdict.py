@@ -88,10 +88,8 @@ def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
         figures = now.run.figures
-        sentence = _of_run(figures, _alone(document))
-        if figures["mode"] == "tokens":
-            sentence.children.insert(0, f"{figures['throughput']:.3g} tokens/s, ")
-        return [_headline(now), sentence]
+        rate = f"{figures['throughput']:.3g} tokens/s, " if figures["mode"] == "tokens" else ""
+        return [_headline(now), _sentence(rate, *_beside_unsplit(figures, _alone(document)))]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
@@ -123,19 +121,20 @@ def _alone(document: Document) -> str:
     return subgraphs[0].device if len(subgraphs) == 1 else ""
 
 
-def _of_run(figures: Mapping[str, Any], alone: str) -> html.P:
+def _beside_unsplit(figures: Mapping[str, Any], alone: str) -> list[Any]:
+    """How a measured plan compares with the fastest way not to split; ``alone`` is the device of one that is not split."""
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
-        return _sentence("no device runs the whole model")
+        return ["no device runs the whole model"]
     figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
-        return _sentence(f"not split: all of it runs on {best}")
+        return [f"not split: all of it runs on {best}"]
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
-        return _sentence(html.Span(words, className=f"delta {tone}"), f" than {other}")
-    return _sentence(f"too close to call beside {other}")
+        return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
+    return [f"too close to call beside {other}"]
 
 
 def _headline(now: Headline) -> html.Div:
