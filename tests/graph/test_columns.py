@@ -157,3 +157,41 @@ def test_what_feeds_every_layer_does_not_bend_their_chain(layers: int) -> None:
     chain, mask = list(range(1, layers)), layers
     drawing = laid_out([*pairwise([0, *chain]), *((mask, v) for v in chain)])
     assert float(np.ptp(drawing.x[chain])) < 3
+
+
+@given(long_graphs())
+def test_edges_beside_a_chain_begin_and_end_at_sides_and_pass_no_node(
+    edges: list[tuple[int, int]],
+) -> None:
+    ends = np.array(edges, np.int64)
+    count = int(ends.max()) + 1
+    drawing = draw(count, ends[:, 0], ends[:, 1], WIDE, wrap=True, sides=count)
+    x, y = drawing.x, drawing.y
+    lines: list[tuple[float, float, float, set[int]]] = []
+    for edge, points in drawing.bends.items():
+        source, target = edges[edge]
+        own = (np.arange(count) == source) | (np.arange(count) == target)
+        middle = [(float(x[source]), float(y[source])), *points]
+        for (x1, y1), (x2, y2) in pairwise([*middle, (float(x[target]), float(y[target]))]):
+            across = (x + WIDE / 2 > min(x1, x2)) & (x - WIDE / 2 < max(x1, x2))
+            down = (y + HIGH / 2 > min(y1, y2)) & (y - HIGH / 2 < max(y1, y2))
+            if x1 == x2 or y1 == y2:
+                assert not (across & down & ~own).any(), f"edge {edges[edge]} goes through a node"
+            if y1 == y2:
+                lines.append((y1, min(x1, x2), max(x1, x2), {source, target}))
+    for i, (height, begin, end, nodes) in enumerate(lines):
+        for other_height, other_begin, other_end, others in lines[:i]:
+            apart = other_height != height or end <= other_begin or other_end <= begin
+            assert apart or nodes & others, "lines of different nodes lie on each other"
+
+
+def test_a_skip_leaves_and_arrives_at_the_side_of_a_chain_that_stays_straight() -> None:
+    edges = [*pairwise(range(8)), (1, 4), (4, 7)]
+    ends = np.array(sorted(edges), np.int64)
+    drawing = draw(8, ends[:, 0], ends[:, 1], WIDE, sides=8)
+    assert len(set(drawing.x)) == 1, "what goes beside bends nothing"
+    for edge, points in drawing.bends.items():
+        source, target = ends[edge].tolist()
+        assert 0 < points[0][1] - drawing.y[source] < HIGH / 2, "below the middle of its side"
+        assert 0 < drawing.y[target] - points[-1][1] < HIGH / 2, "above the middle of its side"
+        assert all(abs(x - drawing.x[0]) > WIDE / 2 for x, _ in points)

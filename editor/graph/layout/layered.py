@@ -179,10 +179,18 @@ LANE_WIDTH = 14.0
 _HUB_FAN_OUT = 12
 _ENTRY = 0.05
 """How strongly a lane pulls at the nodes at its ends; an edge to the next layer has 1, so that skips bend nothing."""
+_PULL = 0.1
+"""Share of this by which the lane moves the node, and not the node the lane."""
 _LANE = 0.005
 """How strongly a lane keeps its place beside nodes, which have 1."""
 _SWEEPS = 6
 _STRAIGHTENING = 8
+_SNAP = 7.0
+"""A node that is less than this beside the one above it, in pixels, stands below it: sweeps come near, and not there."""
+_ROW = 22.0
+"""From the middle of a row to where its nodes of the usual height end, and a little."""
+_BESIDE = 5.0
+"""How far above the middle of a side an edge arrives, and below it one leaves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +214,7 @@ def draw(
     above: Collection[int] = (),
     below: Collection[int] = (),
     wrap: bool = False,
+    sides: int = 0,
 ) -> Drawing:
     """Lays out an acyclic graph.
 
@@ -217,6 +226,7 @@ def draw(
         above, below: nodes without predecessors for a first layer of their own, and nodes without successors for a
             last layer of their own; they do not affect the layers of other nodes.
         wrap: whether layers may stand in several columns, where one would be too long to read.
+        sides: the first so many nodes are of the usual height, and edges that span layers may use their sides.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
@@ -255,6 +265,9 @@ def draw(
             points = _points(along, end, lanes, x, top, room, turn)
         if points:
             bends[edge] = points
+    if sides:
+        _Sides(order, x, top[level], widths, sides, level).use(source, target, bends)
+    bends = {edge: _without_straight(points) for edge, points in bends.items()}
     return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
 
 
@@ -327,13 +340,65 @@ def _points(
     for v, after in pairwise([*along, target]):
         if v >= lanes.real:
             at, begin = float(x[v]), float(top[lanes.layer[v]])
-            points += [
-                (at, begin + down) for down in dict.fromkeys((0.0, float(room[lanes.layer[v]])))
-            ]
+            points += [(at, begin - _ROW), (at, begin + float(room[lanes.layer[v]]) + _ROW)]
         if v in turn:
             low, between, high = turn[v]
             points += [(float(x[v]), low), (between, low), (between, high), (float(x[after]), high)]
     return points
+
+
+def _without_straight(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points without those between two others on one line across or down."""
+    kept: list[tuple[float, float]] = []
+    for point in points:
+        if len(kept) > 1 and any(kept[-2][i] == kept[-1][i] == point[i] for i in (0, 1)):
+            kept.pop()
+        kept.append(point)
+    return kept
+
+
+class _Sides:
+    """Where edges beside a chain begin and end: at the sides of its nodes, where nothing stands between."""
+
+    def __init__(
+        self, rows: list[list[int]], x: Floats, y: Floats, width: Floats, sides: int, level: Ints
+    ) -> None:
+        self.x, self.y, self.half, self.sides, self.level = x, y, width / 2, sides, level
+        self.left = np.full(len(y), -np.inf)
+        self.right = np.full(len(y), np.inf)
+        """[node] where the next node beside it ends"""
+        for row in rows:
+            nodes = [v for v in row if v < len(y)]
+            for u, v in pairwise(nodes):
+                self.left[v], self.right[u] = x[u] + self.half[u], x[v] - self.half[v]
+        self.taken: dict[tuple[int, bool], list[tuple[float, float, int]]] = {}
+
+    def use(self, source: Ints, target: Ints, bends: dict[int, list[tuple[float, float]]]) -> None:
+        """Changes the ends of edges in place."""
+        for edge, points in bends.items():
+            begin = self._end(int(source[edge]), points[0][0], leaves=True)
+            end = self._end(int(target[edge]), points[-1][0], leaves=False)
+            bends[edge] = [*begin, *points, *reversed(end)]
+
+    def _end(self, v: int, lane: float, *, leaves: bool) -> list[tuple[float, float]]:
+        """Points from a node to a lane."""
+        x, y, half = float(self.x[v]), float(self.y[v]), float(self.half[v])
+        if v >= self.sides or abs(lane - x) <= half:
+            return []
+        way = 1.0 if lane > x else -1.0
+        border, down = x + way * half, _BESIDE if leaves else -_BESIDE
+        if self.left[v] < lane < self.right[v] and self._takes(v, border, lane, leaves):
+            return [((border + lane) / 2, y + down), (lane, y + down)]
+        return [(x + way * half / 2, y + (_ROW if leaves else -_ROW))]
+
+    def _takes(self, v: int, border: float, lane: float, leaves: bool) -> bool:
+        """Whether no other node's edges use this line, which is taken then."""
+        line = self.taken.setdefault((int(self.level[v]), leaves), [])
+        begin, end = sorted((border, lane))
+        if any(a < end and begin < b and u != v for a, b, u in line):
+            return False
+        line.append((begin, end, v))
+        return True
 
 
 def _layers(
@@ -466,7 +531,22 @@ def _positions(lanes: _Lanes, rows: list[list[int]], width: Floats) -> Floats:
         for row in rows if downward else reversed(rows):
             _settle(row, lanes.up if downward else lanes.down, lanes, half, x)
     _draw_together(rows, lanes, half, x)
+    _snap(rows, lanes, half, x)
     return np.array(x)
+
+
+def _snap(rows: list[list[int]], lanes: _Lanes, half: list[float], x: list[float]) -> None:
+    """Puts nodes and lanes that are nearly below what leads to them right below it, where their row has room."""
+    for row in rows:
+        for i, v in enumerate(row):
+            near = [u for u, weight in lanes.up[v] if weight >= 1.0]
+            if len(near) != 1 or not 0 < abs(x[near[0]] - x[v]) < _SNAP:
+                continue
+            wish = x[near[0]]
+            low = x[row[i - 1]] + half[row[i - 1]] + half[v] if i else -np.inf
+            high = x[row[i + 1]] - half[row[i + 1]] - half[v] if i + 1 < len(row) else np.inf
+            if low - _SNAP <= wish <= high + _SNAP:
+                x[v] = wish
 
 
 def _draw_together(rows: list[list[int]], lanes: _Lanes, half: list[float], x: list[float]) -> None:
@@ -515,8 +595,11 @@ def _settle(
     for i, v in enumerate(row):
         if i:
             offset += half[row[i - 1]] + half[v]
-        total = sum(w for _, w in neighbours[v])
-        wish = sum(x[u] * w for u, w in neighbours[v]) / total if total else x[v]
+        near = neighbours[v]
+        if v < lanes.real:  # its lanes come to its side
+            near = [(u, w if u < lanes.real else w * _PULL) for u, w in near]
+        total = sum(w for _, w in near)
+        wish = sum(x[u] * w for u, w in near) / total if total else x[v]
         shift.append(offset)
         wishes.append(wish - offset)
         weights.append(total * (1.0 if v < lanes.real else _LANE) if total else 0.01)

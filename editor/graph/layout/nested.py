@@ -291,6 +291,7 @@ class _Level:
             self.edges.setdefault(
                 (a, ports.setdefault(("to", a), len(first) + len(ports))), []
             ).append(edge)
+        self.sides = len(nodes)
         self.ports = len(ports)
         self.above = frozenset(port for (way, _), port in ports.items() if way == "from")
         self.below = frozenset(ports.values()) - self.above
@@ -299,7 +300,15 @@ class _Level:
         """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
         return draw(
-            len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below, wrap=True
+            len(wide),
+            ends[:, 0],
+            ends[:, 1],
+            wide,
+            taller,
+            self.above,
+            self.below,
+            wrap=True,
+            sides=self.sides,
         )
 
 

@@ -88,7 +88,8 @@ class _Elements:
         pairs = list(self.edges)
         source = np.array([self.index[s] for s, _ in pairs], np.int64)
         target = np.array([self.index[t] for _, t in pairs], np.int64)
-        drawing = draw(len(self.ids), source, target, NODE_WIDTH, wrap=True)
+        count = len(self.ids)
+        drawing = draw(count, source, target, NODE_WIDTH, wrap=True, sides=count)
         for i, node in enumerate(self.nodes):
             node["position"] = rounded(float(drawing.x[i]), float(drawing.y[i]))
         return [*self.nodes, *(self._edge(i, pair, drawing) for i, pair in enumerate(pairs))]
