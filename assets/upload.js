@@ -104,6 +104,7 @@
    */
   async function send(parts, adds = document.querySelector("[data-weights-files]")) {
     if (!parts.length) return;
+    document.getElementById("open-error")?.setAttribute("hidden", ""); // of what was opened before
     const names = lacking(adds).map(last);
     const weights = parts.every((part) => names.includes(last(part.name)));
     const wrong = weights ? "" : await refusal(parts);

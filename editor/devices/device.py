@@ -22,7 +22,8 @@ def travels_as(element_type: str, wire_type: str) -> str:
     return wire_type if wire_type and element_type in _REPLACES[wire_type] else element_type
 
 
-def _letters(name: str) -> str:
+def letters(name: str) -> str:
+    """The letters and digits of a name, to compare names by."""
     return "".join(filter(str.isalnum, name)).lower()
 
 
@@ -114,8 +115,8 @@ class Device:
     @property
     def runtime_beside(self) -> str:
         """The runtime as people call it, where the device's own name does not say it; else ""."""
-        said, words = _letters(self.name), (self.runtime, self.runtime_title)
-        return "" if any(_letters(word) in said for word in words) else self.runtime_title
+        said, words = letters(self.name), (self.runtime, self.runtime_title)
+        return "" if any(letters(word) in said for word in words) else self.runtime_title
 
     @property
     def settings(self) -> tuple[object, ...]:

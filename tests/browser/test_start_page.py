@@ -115,6 +115,37 @@ def test_what_does_not_open_is_told_apart_before_it_is_sent(
     assert not sent
 
 
+def test_an_error_goes_when_something_else_is_tried(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "net.h5").write_bytes(b"\x89HDF")
+    page.goto(f"{server.url}/open")
+    page.fill("#path", "/no/such/model.onnx")
+    page.click("#open-path")
+    expect(page.locator("#open-error").get_by_text("no such file")).to_be_visible()
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Choose files")
+    chooser.value.set_files(str(tmp_path / "net.h5"))
+    says(page.locator("#upload-progress"), "a Keras model")
+    expect(page.locator("#open-error")).to_be_hidden()
+    page.click("#open-path")
+    expect(page.locator("#open-error").get_by_text("no such file")).to_be_visible()
+
+
+def test_recent_work_on_other_presets_looks_different(
+    page: Page, server: Server, model: Path
+) -> None:
+    for preset in ("hailo8", "edgetpu as int8"):
+        page.goto(f"{server.url}/open")
+        page.fill("#path", str(model))
+        type_devices(page, f"HETERO:NPU({preset}),CPU")
+        page.click("#open-path")
+        ready(page)
+    page.goto(f"{server.url}/open")
+    for words in ("NPU (hailo8), CPU", "NPU (edgetpu, as int8), CPU"):
+        expect(page.locator(".recent", has_text=words)).to_be_visible()
+
+
 def test_slimmed_examples_say_so(page: Page, server: Server) -> None:
     """ResNet-50 ends with 2,048 channels, and Whisper tiny has states of 384."""
     page.goto(f"{server.url}/open")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -309,7 +310,7 @@ def _title_line(record: Record | SetRecord) -> html.Span:
 
 
 def _set_row(record: SetRecord) -> controls.Link:
-    devices = ", ".join(str(e.get("name") or e.get("backendName")) for e in record.devices)
+    devices = ", ".join(map(_device_name, record.devices))
     return controls.Link(
         [
             _title_line(record),
@@ -358,7 +359,15 @@ def _picture(state: AppState, record: Record) -> Any:
 def _device_names(state: AppState, record: Record) -> str:
     """The devices of a document in order, for those who have several of one model."""
     devices = state.store.decisions(record.id, record.cursor)["devices"]
-    return ", ".join(str(entry.get("name") or entry.get("backendName")) for entry in devices)
+    return ", ".join(map(_device_name, devices))
+
+
+def _device_name(entry: Mapping[str, Any]) -> str:
+    """A device with what tells it from one of the same name in other documents."""
+    name = str(entry.get("name") or entry.get("backendName"))
+    notes = [str(entry.get("preset") or ""), f"as {t}" if (t := entry.get("assumes")) else ""]
+    note = ", ".join(filter(None, notes))
+    return f"{name} ({note})" if note and note != name else name
 
 
 def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str) -> html.Div:

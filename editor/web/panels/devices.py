@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from editor.devices.device import Device
+from editor.devices.device import Device, letters
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
@@ -254,7 +254,12 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
         compiler = device.runtime_beside if device.codegen == device.runtime else device.codegen
         several = len({d.unit for d in alike}) > 1
         level = f"{device.device} {device.unit}" if several else device.device
-        return " · ".join(filter(None, (note, level, compiler)))
+        said, parts = letters(device.name), []
+        for part in filter(None, (note, level, compiler)):
+            if letters(part) not in said:
+                said += letters(part)
+                parts.append(part)
+        return " · ".join(parts) or device.description
     return device.description
 
 
