@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from hypothesis import given
@@ -165,3 +165,23 @@ def test_spans_contain_every_number(numbers: set[int]) -> None:
     text = spans(np.array(sorted(numbers), np.int64))
     assert ops_of(text) == sorted(numbers)
     assert len(text.split()) == sum(number - 1 not in numbers for number in numbers)
+
+
+def test_edges_from_a_chain_into_parallel_boxes_do_not_cross() -> None:
+    """Four stages that follow each other, and a head for each of them: the skips of SegFormer."""
+    source = np.array([0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7])
+    target = np.array([1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8])
+    drawing = draw_nested(np.arange(9), source, target, [(0,)] * 4 + [(1,)] * 4 + [()], SIZE)
+    under, above = (
+        drawing.boxes[0].y + drawing.boxes[0].height / 2,
+        drawing.boxes[1].y - drawing.boxes[1].height / 2,
+    )
+    ways = [
+        next(
+            (x1, x2)
+            for (x1, y1), (x2, y2) in pairwise(drawing.bends[edge])
+            if (y1, y2) == (under, above)
+        )
+        for edge in range(3, 7)
+    ]
+    assert [x for _, x in sorted(ways)] == sorted(x for _, x in ways), "in the same order"

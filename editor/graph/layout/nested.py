@@ -91,6 +91,13 @@ class _Inside:
         ):
             own |= {edge: moved(points, x, y) for edge, points in inner.items()}
 
+    def mirror(self) -> None:
+        """Swaps left and right."""
+        self.at = {node: (-x, y) for node, (x, y) in self.at.items()}
+        self.boxes = {n: Box(-b.x, b.y, b.width, b.height) for n, b in self.boxes.items()}
+        for ways in (self.bends, self.leaving, self.entering):
+            ways |= {edge: [(-x, y) for x, y in points] for edge, points in ways.items()}
+
 
 def moved(points: Points, x: float, y: float) -> Points:
     """The points, moved by (x, y)."""
@@ -227,6 +234,7 @@ class _Nested:
         dx, dy = -(left + right) / 2, -(top + bottom) / 2
         for i, node in enumerate(nodes):
             inside.at[node] = (float(x[i]) + dx, float(y[i]) + dy)
+        _mirror(level, drawing, inner)
         for i, one in enumerate(inner, len(nodes)):
             inside.add(one, float(x[i]) + dx, float(y[i]) + dy)
         self._route(level, drawing, inside, (dx, dy))
@@ -258,6 +266,31 @@ class _Nested:
                     )
                     if whole:
                         inside.bends[edge] = whole
+
+
+def _mirror(level: _Level, drawing: Drawing, inner: Sequence[_Inside]) -> None:
+    """Mirrors boxes into which more edges would come in the wrong order than in the right one.
+
+    A box is laid out before those around it, when nothing says from which side its edges come.
+    """
+    boxes = {level.sides + i: one for i, one in enumerate(inner)}
+    into: dict[int, list[tuple[int, int, list[int]]]] = {}
+    for number, ((a, b), edges) in enumerate(level.edges.items()):
+        into.setdefault(b, []).append((number, a, edges))
+    for number_of_box, box in boxes.items():  # in the order of the run: sources before
+        ways = []
+        for number, a, edges in into.get(number_of_box, ()):
+            points = drawing.bends.get(number)
+            lane = points[-1][0] if points else float(drawing.x[a])
+            out = boxes[a].leaving if a in boxes else {}
+            ways += [
+                (lane, out[edge][-1][0] if edge in out else 0.0, box.entering[edge][0][0])
+                for edge in edges
+                if edge in box.entering
+            ]
+        places = np.array([x for *_, x in sorted(ways)])
+        if np.triu(np.sign(places[:, None] - places)).sum() > 0:  # further left, but comes later
+            box.mirror()
 
 
 class _Level:
