@@ -83,8 +83,9 @@
       height = cy.height();
     cy.on("resize", () => {
       if (cy.width() === width && cy.height() === height) return; // an edit: what the cards cover may have changed, the view stays
-      // who has not moved the view sees the whole graph, or where it begins, still; else what was in the middle stays there
-      if (whole && seesWhole(cy)) showWhole(cy, whole.box);
+      // who has not moved the view sees the whole graph, or where it begins where that is too small to read; else what was
+      // in the middle stays there
+      if (whole && seesWhole(cy)) given ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
       else if (given && isAt(cy, given)) showFirst(cy, given);
       else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();

@@ -90,3 +90,17 @@ def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, serve: Serve) -> 
     """)
     assert any("ReduceMean" in name for name, *_ in names)
     assert [name for name, wide, room in names if wide > room] == []
+
+
+def test_names_stay_readable_when_the_tables_open(page: Page, serve: Serve) -> None:
+    made = serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(made.url)
+    ready(page)
+    first = page.evaluate("heteroCy.zoom()")
+    page.click("role=tab[name=Transfers]")
+    until(page, f"heteroCy.zoom() >= 0.4 && heteroCy.zoom() !== {first}")
+    at = page.evaluate("heteroCy.nodes('.op')[0].renderedBoundingBox()")
+    assert 0 < at["x1"] < at["x2"] < 1280 and 0 < at["y1"], "where the graph begins"
+    page.get_by_role("button", name="Tables", exact=True).click()
+    until(page, f"heteroCy.zoom() === {first}")

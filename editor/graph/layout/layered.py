@@ -383,8 +383,10 @@ class _Sides:
     def _end(self, v: int, lane: float, *, leaves: bool) -> list[tuple[float, float]]:
         """Points from a node to a lane."""
         x, y, half = float(self.x[v]), float(self.y[v]), float(self.half[v])
-        if v >= self.sides or abs(lane - x) <= half:
+        if v >= self.sides:
             return []
+        if abs(lane - x) <= half:  # straight down from where it is; an arrow there would be askew
+            return [(lane, y + _ROW)] if leaves else []
         way = 1.0 if lane > x else -1.0
         border, down = x + way * half, _BESIDE if leaves else -_BESIDE
         if self.left[v] < lane < self.right[v] and self._takes(v, border, lane, leaves):
