@@ -72,7 +72,7 @@ def _headline(
     same = now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None)
     if said.run is None and same:
         parts += [_change(now, before), " "]
-    if said.beside:
+    if said.beside and said.run is not None:  # of an estimate, the verdict says it
         parts.append(html.Span(said.beside, className="beside"))
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
 
