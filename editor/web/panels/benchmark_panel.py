@@ -168,12 +168,12 @@ def _last(document: Document) -> str:
     return "Not run yet."
 
 
-def chart(figure: Any, identity: str = "bench-chart", height: int = 250) -> dcc.Graph:
+def chart(figure: Any, identity: str = "bench-chart", height: int = 0) -> dcc.Graph:
     """A chart. Made when a benchmark starts: its library is the largest file of the page."""
     return dcc.Graph(
         id=identity,
         figure=figure,
-        style={"height": f"{height}px"},
+        style={"height": f"{height}px" if height else "100%"},
         config={"displaylogo": False, "responsive": True, "displayModeBar": False},
     )
 

@@ -286,13 +286,15 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
     ink, grid = _inks(scheme)
     figure.update_layout(
         barmode="stack",
-        margin={"l": 44, "r": 12, "t": 34, "b": 34},
+        margin={"l": 44, "r": 12, "t": 34, "b": 42},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
         legend={
             "orientation": "h",
-            "y": -0.18,
+            "yref": "container",
+            "yanchor": "bottom",
+            "y": 0,
             "x": 0,
             "font": {"size": 11},
             "traceorder": "normal",
@@ -305,7 +307,7 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
     figure.update_yaxes(
         gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1
     )
-    figure.update_xaxes(title={"text": "seconds", "standoff": 2}, row=1, col=1)
+    figure.update_xaxes(ticksuffix=" s", row=1, col=1)
     figure.update_yaxes(showticklabels=False, row=1, col=2)
     figure.update_annotations(font={"size": 12, "color": ink})
     return figure
