@@ -95,6 +95,8 @@ class DeviceVerdict:
     allowed: bool
     reason: str
     """Why the device may not run it; "" when allowed"""
+    condition: str = ""
+    """The conditions of the device table that the op does not meet, as they are written"""
 
 
 @dataclass(frozen=True)
@@ -370,7 +372,12 @@ class Placement:
                 verdicts,
             )
         verdicts = tuple(
-            DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))
+            DeviceVerdict(
+                d.name,
+                bool(constraints.allowed[op, i]),
+                constraints.reason(op, i),
+                constraints.condition(op, i),
+            )
             for i, d in enumerate(self.devices)
         )
         pinned = constraints.pins.get(graph.op_keys[op])

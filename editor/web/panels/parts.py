@@ -131,6 +131,11 @@ def with_link(reason: str, source: str) -> list[Any]:
     ]
 
 
+def condition_title(condition: str) -> str:
+    """The tooltip of a reason that a condition of the device table is behind."""
+    return f"Condition of the device table: {condition}" if condition else ""
+
+
 def plain_table(titles: Sequence[Any], rows: list[html.Tr]) -> html.Table:
     """A table that is only read."""
     heads = [html.Th(title, scope="col") for title in titles]
