@@ -12,6 +12,7 @@ from typing import Any
 
 from editor.devices.expressions import Expression, Names, UnknownValueError, value_of
 from editor.errors import EditorError
+from editor.text import joined
 
 _FIELDS = {
     "op": "op type",
@@ -85,11 +86,6 @@ def lack_of(condition: Expression, names: Names) -> Lack:
     except (_NoWordsError, EditorError, RecursionError):
         return Lack(ast.unparse(unmet), "")
     return Lack(need, joined(list(dict.fromkeys(has))))
-
-
-def joined(texts: Sequence[str], word: str = "and") -> str:
-    """Texts as a list in words: "a", "a and b", "a, b and c"."""
-    return f" {word} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def _words(node: ast.expr, names: Names) -> tuple[str, list[str]]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from editor.arguments import did_you_mean, shown
-from editor.devices.condition_words import Lack, joined, lack_of
+from editor.devices.condition_words import Lack, lack_of
 from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import DeviceTableError, EditorError
@@ -25,6 +25,7 @@ from editor.graph.attributes import (
     attribute_value,
 )
 from editor.graph.graph import Graph, Ints, Shape, bits_of, cached_per_graph
+from editor.text import joined
 from editor.yaml_text import YamlError, load_yaml
 
 FIELDS = (

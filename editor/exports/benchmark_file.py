@@ -107,6 +107,7 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
             "absolute": difference["max_absolute"],
             "reference": difference["reference"],
             "within_tolerance": difference["within_tolerance"],
+            "tolerance": max((o["tolerance"] for o in difference.get("outputs", ())), default=None),
         },
         "disturbances": list(result["disturbances"]),
         "environment": dict(result["environment"]),

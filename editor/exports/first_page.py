@@ -19,6 +19,7 @@ from editor.text import human_rate, human_seconds, in_words, rough_rate
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
 BOX_WIDTH = 128
+OF_STAND_INS = "A benchmark ran stand-ins for planned devices: it compared outputs and says nothing about speed"
 
 
 def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
         return {
             "figure": estimate,
             "kind": basis,
-            "words": f"A benchmark ran stand-ins for planned devices: it says nothing about speed. {tokens}".strip(),
+            "words": f"{OF_STAND_INS}. {tokens}".strip(),
         }
     many = measured["mode"] == "throughput"
     figure = (

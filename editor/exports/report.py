@@ -15,7 +15,7 @@ from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import boxes, first_page, rate_of, time_of
+from editor.exports.first_page import OF_STAND_INS, boxes, first_page, rate_of, time_of
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -86,15 +86,10 @@ def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
     return list(found.values())
 
 
-def in_words(measured: Mapping[str, Any]) -> list[str]:
-    """The same as sentences."""
+def _speed(measured: Mapping[str, Any]) -> list[str]:
+    """How fast the plan and the unsplit model are."""
     low, high = measured["interval"]
     many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
-    word = (
-        ""
-        if measured["kind"] == Kind.MEASUREMENT
-        else f" ({measured['kind']}: a planned device ran on its stand-in)"
-    )
     times = (
         f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
         f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}"
@@ -105,7 +100,7 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
         if many
         else f"{times}, {rate}"
     )
-    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}{word}."]
+    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}."]
     for b in measured["baselines"]:
         figure = (
             f"{b['throughput']:.1f} requests/s"
@@ -115,13 +110,21 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}."
         )
+    return lines
+
+
+def in_words(measured: Mapping[str, Any]) -> list[str]:
+    """The same as sentences."""
+    is_measured = measured["kind"] == Kind.MEASUREMENT
+    lines = _speed(measured) if is_measured else [f"{OF_STAND_INS}."]
     if measured["difference"] is not None:
         d = measured["difference"]
+        of = f" ({d['tolerance']} relative)" if d.get("tolerance") else ""
         lines.append(
             f"Largest difference to the unsplit model on {d['reference']}: {d['absolute']:.2g}, "
-            f"{'within' if d['within_tolerance'] else 'outside'} tolerance."
+            f"{'within' if d['within_tolerance'] else 'outside'} tolerance{of}."
         )
-    if measured["disturbances"]:
+    if measured["disturbances"] and is_measured:
         lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
     lines += [f"{note}." for note in measured.get("precision_notes", ())]
     environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())

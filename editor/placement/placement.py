@@ -324,6 +324,11 @@ class Placement:
         """[subgraph] its ops, constants among them."""
         return [[self.graph.key_index[key] for key in s.ops] for s in self.subgraphs]
 
+    @property
+    def uses_planned(self) -> bool:
+        """Whether ops are on devices that are not here, for which stand-ins run."""
+        return any(d.planned and self.op_counts[d.name] for d in self.devices)
+
     def why(self, key: str) -> Explanation:
         """Why an op is on its device.
 
