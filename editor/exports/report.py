@@ -15,7 +15,16 @@ from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import OF_STAND_INS, boxes, first_page, rate_of, time_of
+from editor.exports.first_page import (
+    OF_STAND_INS,
+    boxes,
+    first_page,
+    op_facts,
+    rate_of,
+    runtimes,
+    shapes_in_words,
+    time_of,
+)
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -179,10 +188,13 @@ def report_of(
         "made_by": stamp,
         "model": {
             "name": graph.name,
+            "file": graph.path.name,
             "sha256": graph.sha256,
+            "opsets": dict(graph.opsets),
             "define": dict(sorted(graph.define.items())),
             "ops": int((division.subgraph_of_op >= 0).sum()),
         },
+        "runtimes": runtimes(placement),
         "policy": placement.settings.policy,
         "grouping": placement.settings.subgraphs,
         "totals": {
@@ -207,6 +219,7 @@ def report_of(
             asdict(f)
             | {
                 "ops": [graph.op_keys[op] for op in f.ops],
+                "details": [op_facts(placement, op) for op in f.ops],
                 "op_type": f.op_type,
                 "lost": f.lost,
                 "kind": basis.kind,
@@ -375,6 +388,10 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
         ]
     lines += [
+        "## Model and runtimes",
+        "",
+        *(f"- {_cell(line)}" for line in page["versions"]),
+        "",
         "## Assumptions",
         "",
         *(f"- {_cell(line)}" for line in page["assumptions"]),
@@ -392,15 +409,10 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
     if page["pins"]:
         lines += ["", "## Pins", ""]
-    for pinned in page["pins"]:
-        some = ", ".join(_cell(key) for key in pinned["ops"][:_FIRST_PINS])
-        more = (
-            f" and {len(pinned['ops']) - _FIRST_PINS} more"
-            if len(pinned["ops"]) > _FIRST_PINS
-            else ""
-        )
+    lines += [f"- {_cell(p['what'])} on {_cell(p['device'])}" for p in page["pins"][:_FIRST_PINS]]
+    if rest := page["pins"][_FIRST_PINS:]:
         lines.append(
-            f"- {pluralize(len(pinned['ops']), 'op')} on {_cell(pinned['device'])}: {some}{more}"
+            f"- and {pluralize(sum(len(p['ops']) for p in rest), 'more op')}, listed below"
         )
     if report["measurement"]:
         lines += [
@@ -416,12 +428,12 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "## Fallbacks",
             "",
-            "| preferred | why not | ops | op types | runs on |",
-            "| --- | --- | ---: | --- | --- |",
+            "| preferred | why not | ops | op types | for example | runs on |",
+            "| --- | --- | ---: | --- | --- | --- |",
         ]
     for f in page["reasons"]:
         lines.append(
-            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | "
+            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
             f"{_cell(', '.join(f['devices']))} |"
         )
     return lines
@@ -473,6 +485,30 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 f"{f['lost']} |"
             )
         lines += _CLOSED
+        lines += [
+            *_opened(f"Ops that fell back ({sum(len(f['ops']) for f in report['fallbacks'])})"),
+            "| op | type | opset | shapes | preferred | runs on |",
+            "| --- | --- | ---: | --- | --- | --- |",
+        ]
+        for f in report["fallbacks"]:
+            lines += [
+                f"| {_cell(o['name'])} | {_cell(o['type'])} | {o['opset'] or ''} | {_cell(shapes_in_words(o))} | "
+                f"{_cell(f['wanted'])} | {_cell(o['device'])} |"
+                for o in f["details"]
+            ]
+        lines += _CLOSED
+    if any(len(p["ops"]) > 1 for p in report["first_page"]["pins"]):
+        lines += [
+            *_opened(f"Pinned ops ({report['totals']['pins']})"),
+            "| pins | on | op |",
+            "| --- | --- | --- |",
+            *(
+                f"| {_cell(p['what'])} | {_cell(p['device'])} | {_cell(key)} |"
+                for p in report["first_page"]["pins"]
+                for key in p["ops"]
+            ),
+            *_CLOSED,
+        ]
     lines += [
         *_opened(f"Subgraphs ({len(report['subgraphs'])})"),
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
@@ -685,14 +721,21 @@ def _source(placements: Iterable[Placement]) -> str:
     return "estimate" if "estimate" in sources else "measured"
 
 
-_FIRST_PINS = 8
-"""Pinned ops of a device that are named."""
+_FIRST_PINS = 12
+"""Groups of pins on the first page."""
 _CLOSED = ["", "</details>"]
 
 
 def _opened(title: str) -> list[str]:
     """The begin of a part that is folded where Markdown is shown; `_CLOSED` is its end."""
     return ["", f"<details><summary>{title}</summary>", ""]
+
+
+def _example(reason: Mapping[str, Any]) -> str:
+    """One of the ops: name, shapes and opset."""
+    op = reason["example"]
+    opset = f", opset {op['opset']}" if op["opset"] else ""
+    return _cell(f"{op['name']}: {shapes_in_words(op)}{opset}")
 
 
 def _why(fallback: Mapping[str, Any]) -> str:
