@@ -126,6 +126,7 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
     """The same as sentences."""
     is_measured = measured["kind"] == Kind.MEASUREMENT
     lines = _speed(measured) if is_measured else [f"{OF_STAND_INS}."]
+    lines += [f"{name} ran on {on}." for name, on in measured["stand_ins"].items()]
     if measured["difference"] is not None:
         d = measured["difference"]
         of = f" ({d['tolerance']} relative)" if d.get("tolerance") else ""
@@ -417,7 +418,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
     if report["measurement"]:
         lines += [
             "",
-            "## Measurement",
+            "## Measurement" if report["measurement"]["kind"] == Kind.MEASUREMENT else "## Outputs",
             "",
             *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
         ]
