@@ -80,12 +80,19 @@ class Lack:
 
 def lack_of(condition: Expression, names: Names) -> Lack:
     """What an op lacks of a condition that does not hold for it."""
-    unmet = condition.unmet(names)
     try:
-        need, has = _words(unmet, names)
+        need, has = _words(condition.unmet(names), names)
     except (_NoWordsError, EditorError, RecursionError):
-        return Lack(ast.unparse(unmet), "")
+        return Lack(_as_written(condition, names), "")
     return Lack(need, joined(list(dict.fromkeys(has))))
+
+
+def _as_written(condition: Expression, names: Names) -> str:
+    """The parts that do not hold without words; the whole condition where it is nested deeply."""
+    try:
+        return ast.unparse(condition.unmet(names))
+    except (EditorError, RecursionError):
+        return condition.text
 
 
 def _words(node: ast.expr, names: Names) -> tuple[str, list[str]]:

@@ -84,6 +84,15 @@ def test_what_is_needed_and_what_the_op_has(
     assert has is None or lack.has == has
 
 
+def test_a_condition_that_is_nested_deeply_has_a_reason(conv: OpFields) -> None:
+    for part in ("group == 1", "1 == 2"):
+        deep = part
+        while len(deep) < 1900:
+            deep = f"({deep} and {part}) or {part}" if len(deep) % 2 else f"({deep}) and {part}"
+        condition = Expression(deep, "condition")
+        assert not condition.holds(conv) and lack_of(condition, conv).need
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_no_part_that_holds_is_said_to_be_lacking(name: str) -> None:
     """Every condition of every preset, for every op of an example model: also ops of types that it is not meant for."""
