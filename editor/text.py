@@ -180,6 +180,11 @@ def percent(share: float, digits: int = 0) -> str:
     return f"< {least:g} %" if 0 < 100 * share < least / 2 else f"{100 * share:.{digits}f} %"
 
 
+def joined(texts: Sequence[str], word: str = "and") -> str:
+    """Texts as a list in words: "a", "a and b", "a, b and c"."""
+    return f" {word} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
 def pluralize(number: int, what: str) -> str:
     """ "1 subgraph", "3,000 ops"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -22,6 +22,7 @@ Written by ``python tests/markers.py junit.xml`` from the times of a run (``pyte
 FULL: frozenset[str] = frozenset(
     {
         "browser",
+        "devices/test_condition_words.py::test_no_part_that_holds_is_said_to_be_lacking",
         "devices/test_device_properties.py::test_the_command_line_refuses_a_stranger_s_plan_and_table_unless_they_are_trusted",
         "devices/test_table_text.py::test_what_is_written_is_what_was_asked_for",
         "execution/test_accuracy.py::test_values_come_from_a_file_or_a_folder",

@@ -231,7 +231,7 @@ OF_PYTHON = {
 }
 INSIDE = {
     *("Attributes", "Bools", "Ints", "Rows", "Shape", "Floats"),
-    *("Deadline", "Expression", "OpFields", "OpName", "Placement", "PlanWidget"),
+    *("Deadline", "Expression", "Lack", "OpFields", "OpName", "Placement", "PlanWidget", "RanOn"),
 }
 """Arrays and plain values by other names, and what nobody has to name."""
 

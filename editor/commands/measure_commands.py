@@ -118,14 +118,20 @@ def _summary(results: Sequence[BenchmarkResult]) -> list[str]:
     first, many = results[0], results[0].mode == "throughput"
     lines = ["== side by side"]
     width = max(len(result.plan) for result in results)
-    for result in sorted(results, key=lambda r: -r.throughput if many else r.total.median):
+    ran = [result for result in results if not result.estimated]
+    for result in sorted(ran, key=lambda r: -r.throughput if many else r.total.median):
         figure = result.rate if many else human_seconds(result.total.median)
-        words = "" if result is first else compared(result, first, first.mode)
+        is_first = result is first or first.estimated
+        words = "" if is_first else compared(result, first, first.mode)
         lines.append(
             f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
             f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}"
         )
-    return lines
+    return lines + [
+        f"{result.plan:<{width}}  no figure: stand-ins ran; {result.outputs_in_words}"
+        for result in results
+        if result.estimated
+    ]
 
 
 def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) -> None:

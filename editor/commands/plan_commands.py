@@ -165,7 +165,8 @@ def _print_fallbacks(plan: Plan) -> None:
             if len(types) > _MOST_KINDS
             else ""
         )
-        reason = fallback.reason.removesuffix(f" ({fallback.source})")
+        reason = fallback.reason.replace(f" ({fallback.source})", "")
+        reason = reason.removeprefix(f"{fallback.op_type}: ")
         by_rule = ", by rule" if fallback.by_rule else ""
         print(f"  not on {fallback.wanted}: {ops}{more}{by_rule}: {shortened(reason, _REASON)}")
     if len(found) > _MOST_REASONS:

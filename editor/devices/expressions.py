@@ -111,16 +111,11 @@ class Expression:
         Raises:
             EditorError: it uses something that expressions do not have.
         """
-        return _holds(self.tree, names, self.what)
+        return holds(self.tree, names, self.what)
 
-    def failing(self, names: Names) -> str:
-        """The parts joined by ``and`` that do not hold; "" when it is true."""
-        parts = (
-            self.tree.values
-            if isinstance(self.tree, ast.BoolOp) and isinstance(self.tree.op, ast.And)
-            else [self.tree]
-        )
-        return " and ".join(_text(part) for part in parts if not _holds(part, names, self.what))
+    def unmet(self, names: Names) -> ast.expr:
+        """What an op lacks of an expression that is not true: the parts that do not hold, with no ``not`` around ``and``."""
+        return _unmet(self.tree, names, self.what, True)
 
     def words(self) -> list[str]:
         """The words that must be fields or attributes.
@@ -139,8 +134,47 @@ class Expression:
             raise EditorError(f"this {self.what} is nested too deeply") from None
 
 
-def _text(node: ast.expr) -> str:
-    return f"({ast.unparse(node)})" if isinstance(node, ast.BoolOp) else ast.unparse(node)
+_OPPOSITE: dict[type, type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
+
+def _unmet(node: ast.expr, names: Names, what: str, wanted: bool) -> ast.expr:
+    """Of a part that is not as wanted, what would have to change."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _unmet(node.operand, names, what, not wanted)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        kind = type(node.ops[0])
+        return node if wanted else ast.Compare(node.left, [_OPPOSITE[kind]()], node.comparators)
+    if not isinstance(node, ast.BoolOp | ast.Compare):
+        return node if wanted else ast.UnaryOp(ast.Not(), node)
+    parts, every = _parts_of(node), wanted
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        every = not wanted
+    if every:
+        parts = [part for part in parts if holds(part, names, what) != wanted]
+    lacking = [_unmet(part, names, what, wanted) for part in parts]
+    return (
+        lacking[0] if len(lacking) == 1 else ast.BoolOp(ast.And() if every else ast.Or(), lacking)
+    )
+
+
+def _parts_of(node: ast.BoolOp | ast.Compare) -> list[ast.expr]:
+    """What ``and`` or ``or`` joins; ``a < b < c`` is ``a < b and b < c``."""
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    lefts = (node.left, *node.comparators)
+    return [
+        ast.Compare(left, [kind], [right])
+        for left, kind, right in zip(lefts, node.ops, node.comparators, strict=False)
+    ]
 
 
 def _words(node: ast.expr) -> Iterator[str]:
@@ -159,9 +193,10 @@ def _words(node: ast.expr) -> Iterator[str]:
                 yield from _words(child)
 
 
-def _holds(node: ast.expr, names: Names, what: str) -> bool:
+def holds(node: ast.expr, names: Names, what: str) -> bool:
+    """Whether a part is true; one over something unknown is not."""
     try:
-        return bool(_value(node, names, what))
+        return bool(value_of(node, names, what))
     except UnknownValueError:
         return False
     except (RecursionError, OverflowError):
@@ -170,14 +205,20 @@ def _holds(node: ast.expr, names: Names, what: str) -> bool:
         ) from None
 
 
-def _value(node: ast.expr, names: Names, what: str) -> Any:
+def value_of(node: ast.expr, names: Names, what: str) -> Any:
+    """The value of a part.
+
+    Raises:
+        UnknownValueError: it is not known.
+        EditorError: it uses something that expressions do not have.
+    """
     if isinstance(node, ast.BoolOp):
-        values = (_holds(v, names, what) for v in node.values)
+        values = (holds(v, names, what) for v in node.values)
         return all(values) if isinstance(node.op, ast.And) else any(values)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _value(node.operand, names, what)
+        return not value_of(node.operand, names, what)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _value(node.operand, names, what)
+        value = value_of(node.operand, names, what)
         if not isinstance(value, int | float):
             raise EditorError(
                 f"{value!r} is not a number, and has no minus; the fields are {', '.join(names.fields)}"
@@ -191,13 +232,13 @@ def _value(node: ast.expr, names: Names, what: str) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str | bool):
         return node.value
     if isinstance(node, ast.Tuple | ast.List):
-        return tuple(_value(item, names, what) for item in node.elts)
+        return tuple(value_of(item, names, what) for item in node.elts)
     if isinstance(node, ast.Subscript):
         return _item(node, names, what)
     if isinstance(node, ast.Compare):
         return _comparison(node, names, what)
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        left, right = _value(node.left, names, what), _value(node.right, names, what)
+        left, right = value_of(node.left, names, what), value_of(node.right, names, what)
         if isinstance(left, int | float) and isinstance(right, int | float):
             return _ARITHMETIC[type(node.op)](left, right)
     raise EditorError(
@@ -216,11 +257,11 @@ def _right(node: ast.expr, names: Names, what: str, left: Any) -> Any:
         return names.field(node.id) if node.id in names.fields else _word(node.id)
     if isinstance(left, str) and isinstance(node, ast.Tuple | ast.List):
         return tuple(_right(item, names, what, left) for item in node.elts)
-    return _value(node, names, what)
+    return value_of(node, names, what)
 
 
 def _item(node: ast.Subscript, names: Names, what: str) -> Any:
-    items, number = _value(node.value, names, what), _value(node.slice, names, what)
+    items, number = value_of(node.value, names, what), value_of(node.slice, names, what)
     if not isinstance(items, tuple) or not isinstance(number, int):
         raise UnknownValueError(
             f"{ast.unparse(node)!r} has no value; numbers in brackets go with lists such as shape"
@@ -235,10 +276,12 @@ def _item(node: ast.Subscript, names: Names, what: str) -> Any:
 
 
 def _comparison(node: ast.Compare, names: Names, what: str) -> bool:
-    left, held = _value(node.left, names, what), True
+    left, held = value_of(node.left, names, what), True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         equal = isinstance(kind, _TEXT_ON_THE_RIGHT)
-        right = _right(right_node, names, what, left) if equal else _value(right_node, names, what)
+        right = (
+            _right(right_node, names, what, left) if equal else value_of(right_node, names, what)
+        )
         held = held and _compare(kind, left, right, names)
         left = right
     return held

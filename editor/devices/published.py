@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from editor.arguments import did_you_mean, shown
+from editor.devices.condition_words import Lack, lack_of
 from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import DeviceTableError, EditorError
@@ -24,6 +25,7 @@ from editor.graph.attributes import (
     attribute_value,
 )
 from editor.graph.graph import Graph, Ints, Shape, bits_of, cached_per_graph
+from editor.text import joined
 from editor.yaml_text import YamlError, load_yaml
 
 FIELDS = (
@@ -144,6 +146,8 @@ def _known(value: Any, name: str) -> Any:
     return value
 
 
+HAS = "; this op has "
+"""Separates what a condition needs from what the op has."""
 PRECISION = "Precision"
 """What the page calls the key ``assumes``."""
 ASSUMABLE = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
@@ -176,10 +180,15 @@ class Supported:
             graph, op
         )
 
-    def need(self, fields: OpFields) -> str:
-        """Returns what an op lacks; "" when the condition holds."""
-        missing = self.where.failing(fields) if self.where is not None else ""
-        return missing and (self.reason or missing)
+    def lack(self, fields: OpFields) -> Lack | None:
+        """What an op lacks; None when the condition holds."""
+        return (
+            None if self.where is None or self.where.holds(fields) else lack_of(self.where, fields)
+        )
+
+    def need(self, lack: Lack) -> str:
+        """What an op lacks as a sentence: the reason of the table, where it states one."""
+        return self.reason or (f"needs {lack.need}" if lack.has else f"{lack.need} is needed here")
 
 
 @dataclass(frozen=True)
@@ -243,15 +252,24 @@ class Published:
                 f"{graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) has more than {self.max_rank} dimensions, "
                 f"the most that this device takes{self._link}"
             )
-        needs = [entry.need(fields) for entry in named]
-        if named and all(needs):
-            needed = " or ".join(dict.fromkeys(needs))
-            said = any(entry.reason == need for entry, need in zip(named, needs, strict=True))
-            return (
-                f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}"
-                f"{f', by an {self._list}' if self.unofficial else ''}{self._link}"
-            )
-        return ""
+        lacking = _lacking(named, fields)
+        if not lacking:
+            return ""
+        needs = " or ".join(dict.fromkeys(entry.need(lack) for entry, lack in lacking))
+        has = joined(list(dict.fromkeys(lack.has for _, lack in lacking if lack.has)))
+        return (
+            f"{graph.type_label(op)}: {needs}{f', by an {self._list}' if self.unofficial else ''}"
+            f"{self._link}{f'{HAS}{has}' if has else ''}"
+        )
+
+    def condition(self, graph: Graph, op: int) -> str:
+        """The conditions of the table that an op does not meet, as they are written; "" where there are none."""
+        named = [entry for entry in self.supported if entry.names(graph, op)]
+        if not any(entry.where for entry in named):
+            return ""
+        lacking = _lacking(named, OpFields(graph, op, effective_types(graph, self.assumes)))
+        texts = [" ".join(e.where.text.split()) for e, _ in lacking if e.where is not None]
+        return texts[0] if len(texts) == 1 else " or ".join(f"({text})" for text in texts)
 
     def way_out(self, reason: str) -> str:
         """The element type to plan a model in, where that ends this refusal; "" elsewhere."""
@@ -270,7 +288,7 @@ class Published:
             if possible
             else ""
         )
-        return f"{dtype}; this device takes {_or(self.dtypes)}{way_out}"
+        return f"{dtype}; this device takes {joined(self.dtypes, 'or')}{way_out}"
 
     @property
     def _list(self) -> str:
@@ -281,8 +299,29 @@ class Published:
         return f" ({self.source})" if self.source else ""
 
 
-def _or(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]
+def _lacking(entries: Sequence[Supported], fields: OpFields) -> list[tuple[Supported, Lack]]:
+    """What an op lacks of each entry; nothing where it meets one of them."""
+    found = [(entry, entry.lack(fields)) for entry in entries]
+    lacking = [(entry, lack) for entry, lack in found if lack is not None]
+    return lacking if len(lacking) == len(entries) else []
+
+
+_MOST_SHOWN = 3
+"""Values of several ops that a reason names."""
+
+
+def need_of(reason: str) -> str:
+    """A reason without what the op has, so that it is the same for all ops that lack the same."""
+    return reason.partition(HAS)[0]
+
+
+def reason_of_all(reasons: Sequence[str]) -> str:
+    """The reasons of several ops that lack the same, as one."""
+    has = list(dict.fromkeys(reason.partition(HAS)[2] for reason in reasons))
+    if len(reasons) == 1 or not has[0]:
+        return reasons[0]
+    more = [f"{len(has) - _MOST_SHOWN} others"] if len(has) > _MOST_SHOWN else []
+    return f"{need_of(reasons[0])}; these ops have {', or '.join([*has[:_MOST_SHOWN], *more])}"
 
 
 def _dtype(graph: Graph, op: int, types: Sequence[str]) -> str:
@@ -307,6 +346,7 @@ def _deep_tensor(graph: Graph, op: int, most: int) -> int:
     return next((t for t in computed if len(graph.tensor_shapes[t] or ()) > most), -1)
 
 
+@cached_per_graph
 def effective_types(graph: Graph, assumes: str = "") -> list[str]:
     """[tensor] element type that a compiler sees.
 

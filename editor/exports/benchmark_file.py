@@ -72,7 +72,8 @@ _READ = (
 
 def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
     """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
-    parts = [{name: s[name] for name in ("id", "device", "ops")} for s in result["subgraphs"]]
+    named = ("id", "device", "ops", "runs_on", "estimated")
+    parts = [{name: s[name] for name in named} for s in result["subgraphs"]]
     return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
 
 
@@ -107,6 +108,10 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
             "absolute": difference["max_absolute"],
             "reference": difference["reference"],
             "within_tolerance": difference["within_tolerance"],
+            "tolerance": max((o["tolerance"] for o in difference.get("outputs", ())), default=None),
+        },
+        "stand_ins": {
+            s["device"]: s.get("runs_on", "") for s in result["subgraphs"] if s.get("estimated")
         },
         "disturbances": list(result["disturbances"]),
         "environment": dict(result["environment"]),

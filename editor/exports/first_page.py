@@ -8,23 +8,28 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.discovery import devices_of_runtime
 from editor.exports.benchmark_file import tokens_in_words
+from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians
 from editor.placement.costs import peaks_of
+from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
-from editor.text import human_rate, human_seconds, in_words, rough_rate
+from editor.text import human_rate, human_seconds, in_words, joined, rough_rate
 
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
 BOX_WIDTH = 128
+OF_STAND_INS = "A benchmark ran stand-ins for planned devices: it compared outputs and says nothing about speed"
 
 
 def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Verdict, assumptions, pins, and fallbacks by reason, of a report's other parts."""
+    """Verdict, versions, assumptions, pins, and fallbacks by reason, of a report's other parts."""
     return {
         "verdict": _verdict(report),
+        "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report),
         "pins": _pins(placement),
         "reasons": by_reason(report["fallbacks"]),
@@ -56,7 +61,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
         return {
             "figure": estimate,
             "kind": basis,
-            "words": f"A benchmark ran stand-ins for planned devices: it says nothing about speed. {tokens}".strip(),
+            "words": f"{OF_STAND_INS}. {tokens}".strip(),
         }
     many = measured["mode"] == "throughput"
     figure = (
@@ -131,12 +136,73 @@ def _assumed_peaks(device: Device) -> str:
     return ", ".join(filter(None, parts))
 
 
+def _versions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
+    """What the plan was made from: the model's file, and the runtimes of the devices that are here."""
+    model = report["model"]
+    opsets = ", ".join(f"{domain} {version}" for domain, version in model["opsets"].items())
+    lines = [
+        f"Model: {model['file']}, SHA-256 {model['sha256']}{f', opset {opsets}' if opsets else ''}."
+    ]
+    used = [r for r in report["runtimes"] if r["version"]]
+    if used:
+        lines.append(
+            f"Runtimes: {', '.join(str(r['name']) + ' ' + str(r['version']) for r in used)}."
+        )
+    absent = [d.name for d in placement.devices if d.planned]
+    if absent:
+        lines.append(f"Not on this machine, and so without a version: {joined(absent)}.")
+    return lines
+
+
+def runtimes(placement: Placement) -> list[dict[str, str]]:
+    """Name and version of the runtimes of the plan's devices that are here, each once."""
+    found = [
+        {"name": here.title or here.runtime, "version": here.version, "machine": here.machine}
+        for device in placement.devices
+        if not device.planned
+        for here in devices_of_runtime(device.runtime)
+        if here.machine == device.machine
+    ]
+    return [each for i, each in enumerate(found) if each not in found[:i]]
+
+
+def op_facts(placement: Placement, op: int) -> dict[str, Any]:
+    """What tells an op from others: name, version of its domain, and types and shapes of what it reads and makes."""
+    graph, domain = placement.graph, placement.graph.op_domains[op]
+    return {
+        "op": graph.op_keys[op],
+        "name": graph.display_name(op),
+        "type": graph.type_label(op),
+        "opset": graph.opsets.get(domain or "ai.onnx"),
+        "inputs": _tensors(graph, graph.op_inputs[op].tolist()),
+        "outputs": _tensors(graph, graph.op_outputs[op].tolist()),
+        "device": placement.devices[int(placement.assignment.device[op])].name,
+    }
+
+
+def _tensors(graph: Graph, tensors: Sequence[int]) -> list[str]:
+    return [f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)}" for t in tensors if t >= 0]
+
+
+_MOST_TENSORS = 3
+
+
+def shapes_in_words(facts: Mapping[str, Any]) -> str:
+    """Text such as "float32 1x3x224x224, float32 32x3x3x3 → float32 1x32x112x112"."""
+    sides = []
+    for tensors in (facts["inputs"], facts["outputs"]):
+        more = [f"{len(tensors) - _MOST_TENSORS} more"] if len(tensors) > _MOST_TENSORS else []
+        sides.append(", ".join([*tensors[:_MOST_TENSORS], *more]))
+    return " → ".join(sides)
+
+
 def _pins(placement: Placement) -> list[dict[str, Any]]:
-    """The ops that a person put on each device."""
-    found: dict[str, list[str]] = {}
-    for key, device in placement.settings.pins.items():
-        found.setdefault(device, []).append(key)
-    return [{"device": device, "ops": ops} for device, ops in found.items()]
+    """What a person put on each device, whole blocks as one."""
+    graph = placement.graph
+    return [
+        {"what": group.what, "device": group.device, "ops": [graph.op_keys[op] for op in group.ops]}
+        for group in pin_groups(graph, placement.settings.pins)
+    ]
 
 
 def by_reason(fallbacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -146,7 +212,7 @@ def by_reason(fallbacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         group = found.setdefault(
             (f["wanted"], f["reason"]),
             {"wanted": f["wanted"], "reason": f["reason"], "source": f["source"], "ops": 0}
-            | {"types": [], "devices": []},
+            | {"types": [], "devices": [], "example": f["details"][0]},
         )
         group["ops"] += len(f["ops"])
         group["types"].append(f"{f['op_type']} ({len(f['ops'])})")

@@ -15,7 +15,16 @@ from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import boxes, first_page, rate_of, time_of
+from editor.exports.first_page import (
+    OF_STAND_INS,
+    boxes,
+    first_page,
+    op_facts,
+    rate_of,
+    runtimes,
+    shapes_in_words,
+    time_of,
+)
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -86,15 +95,10 @@ def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
     return list(found.values())
 
 
-def in_words(measured: Mapping[str, Any]) -> list[str]:
-    """The same as sentences."""
+def _speed(measured: Mapping[str, Any]) -> list[str]:
+    """How fast the plan and the unsplit model are."""
     low, high = measured["interval"]
     many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
-    word = (
-        ""
-        if measured["kind"] == Kind.MEASUREMENT
-        else f" ({measured['kind']}: a planned device ran on its stand-in)"
-    )
     times = (
         f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
         f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}"
@@ -105,7 +109,7 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
         if many
         else f"{times}, {rate}"
     )
-    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}{word}."]
+    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}."]
     for b in measured["baselines"]:
         figure = (
             f"{b['throughput']:.1f} requests/s"
@@ -115,13 +119,22 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}."
         )
+    return lines
+
+
+def in_words(measured: Mapping[str, Any]) -> list[str]:
+    """The same as sentences."""
+    is_measured = measured["kind"] == Kind.MEASUREMENT
+    lines = _speed(measured) if is_measured else [f"{OF_STAND_INS}."]
+    lines += [f"{name} ran on {on}." for name, on in measured["stand_ins"].items()]
     if measured["difference"] is not None:
         d = measured["difference"]
+        of = f" ({d['tolerance']} relative)" if d.get("tolerance") else ""
         lines.append(
             f"Largest difference to the unsplit model on {d['reference']}: {d['absolute']:.2g}, "
-            f"{'within' if d['within_tolerance'] else 'outside'} tolerance."
+            f"{'within' if d['within_tolerance'] else 'outside'} tolerance{of}."
         )
-    if measured["disturbances"]:
+    if measured["disturbances"] and is_measured:
         lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
     lines += [f"{note}." for note in measured.get("precision_notes", ())]
     environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())
@@ -176,10 +189,13 @@ def report_of(
         "made_by": stamp,
         "model": {
             "name": graph.name,
+            "file": graph.path.name,
             "sha256": graph.sha256,
+            "opsets": dict(graph.opsets),
             "define": dict(sorted(graph.define.items())),
             "ops": int((division.subgraph_of_op >= 0).sum()),
         },
+        "runtimes": runtimes(placement),
         "policy": placement.settings.policy,
         "grouping": placement.settings.subgraphs,
         "totals": {
@@ -204,6 +220,7 @@ def report_of(
             asdict(f)
             | {
                 "ops": [graph.op_keys[op] for op in f.ops],
+                "details": [op_facts(placement, op) for op in f.ops],
                 "op_type": f.op_type,
                 "lost": f.lost,
                 "kind": basis.kind,
@@ -372,6 +389,10 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
         ]
     lines += [
+        "## Model and runtimes",
+        "",
+        *(f"- {_cell(line)}" for line in page["versions"]),
+        "",
         "## Assumptions",
         "",
         *(f"- {_cell(line)}" for line in page["assumptions"]),
@@ -389,20 +410,15 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
     if page["pins"]:
         lines += ["", "## Pins", ""]
-    for pinned in page["pins"]:
-        some = ", ".join(_cell(key) for key in pinned["ops"][:_FIRST_PINS])
-        more = (
-            f" and {len(pinned['ops']) - _FIRST_PINS} more"
-            if len(pinned["ops"]) > _FIRST_PINS
-            else ""
-        )
+    lines += [f"- {_cell(p['what'])} on {_cell(p['device'])}" for p in page["pins"][:_FIRST_PINS]]
+    if rest := page["pins"][_FIRST_PINS:]:
         lines.append(
-            f"- {pluralize(len(pinned['ops']), 'op')} on {_cell(pinned['device'])}: {some}{more}"
+            f"- and {pluralize(sum(len(p['ops']) for p in rest), 'more op')}, listed below"
         )
     if report["measurement"]:
         lines += [
             "",
-            "## Measurement",
+            "## Measurement" if report["measurement"]["kind"] == Kind.MEASUREMENT else "## Outputs",
             "",
             *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
         ]
@@ -413,12 +429,12 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "## Fallbacks",
             "",
-            "| preferred | why not | ops | op types | runs on |",
-            "| --- | --- | ---: | --- | --- |",
+            "| preferred | why not | ops | op types | for example | runs on |",
+            "| --- | --- | ---: | --- | --- | --- |",
         ]
     for f in page["reasons"]:
         lines.append(
-            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | "
+            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
             f"{_cell(', '.join(f['devices']))} |"
         )
     return lines
@@ -470,6 +486,30 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 f"{f['lost']} |"
             )
         lines += _CLOSED
+        lines += [
+            *_opened(f"Ops that fell back ({sum(len(f['ops']) for f in report['fallbacks'])})"),
+            "| op | type | opset | shapes | preferred | runs on |",
+            "| --- | --- | ---: | --- | --- | --- |",
+        ]
+        for f in report["fallbacks"]:
+            lines += [
+                f"| {_cell(o['name'])} | {_cell(o['type'])} | {o['opset'] or ''} | {_cell(shapes_in_words(o))} | "
+                f"{_cell(f['wanted'])} | {_cell(o['device'])} |"
+                for o in f["details"]
+            ]
+        lines += _CLOSED
+    if any(len(p["ops"]) > 1 for p in report["first_page"]["pins"]):
+        lines += [
+            *_opened(f"Pinned ops ({report['totals']['pins']})"),
+            "| pins | on | op |",
+            "| --- | --- | --- |",
+            *(
+                f"| {_cell(p['what'])} | {_cell(p['device'])} | {_cell(key)} |"
+                for p in report["first_page"]["pins"]
+                for key in p["ops"]
+            ),
+            *_CLOSED,
+        ]
     lines += [
         *_opened(f"Subgraphs ({len(report['subgraphs'])})"),
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
@@ -682,14 +722,21 @@ def _source(placements: Iterable[Placement]) -> str:
     return "estimate" if "estimate" in sources else "measured"
 
 
-_FIRST_PINS = 8
-"""Pinned ops of a device that are named."""
+_FIRST_PINS = 12
+"""Groups of pins on the first page."""
 _CLOSED = ["", "</details>"]
 
 
 def _opened(title: str) -> list[str]:
     """The begin of a part that is folded where Markdown is shown; `_CLOSED` is its end."""
     return ["", f"<details><summary>{title}</summary>", ""]
+
+
+def _example(reason: Mapping[str, Any]) -> str:
+    """One of the ops: name, shapes and opset."""
+    op = reason["example"]
+    opset = f", opset {op['opset']}" if op["opset"] else ""
+    return _cell(f"{op['name']}: {shapes_in_words(op)}{opset}")
 
 
 def _why(fallback: Mapping[str, Any]) -> str:

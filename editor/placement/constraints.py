@@ -71,6 +71,11 @@ class Constraints:
             return f"{list_of} does not list {self.graph.type_label(op)}"
         return ""
 
+    def condition(self, op: int, device: int) -> str:
+        """The conditions of the device table that an op does not meet, as they are written; "" where there are none."""
+        table = self.devices[device].published
+        return "" if self.able[op, device] else table.condition(self.graph, op)
+
     def excluded(self, op: int, device: int) -> bool:
         """Whether only the lists of the device table keep an op from a device, which could run it."""
         return not self.able[op, device] and not self.capabilities[device].reasons[op]

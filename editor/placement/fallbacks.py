@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from editor.devices.published import need_of, reason_of_all
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
@@ -51,6 +52,8 @@ class Fallback:
     """The element type that the device would take, if the model were planned in it; "" where that is not the reason."""
     rough: bool = False
     """Whether the seconds rest on assumed speeds"""
+    condition: str = ""
+    """The condition of the device table that they do not meet, as it is written; "" where that is not the reason."""
 
     @property
     def lost(self) -> str:
@@ -72,8 +75,8 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     for op in placement.placed_ops.tolist():
         wanted = _refusing(placement, op)
         if wanted is not None:
-            reason = placement.constraints.inability(op, wanted)
-            groups.setdefault((wanted, reason), []).append(op)
+            need = need_of(placement.constraints.inability(op, wanted))
+            groups.setdefault((wanted, need), []).append(op)
     if not groups:
         return []
     at_home = device.copy()
@@ -87,7 +90,8 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     shares = _shares_of_overhead(placement, costs, list(groups.values()))
     scopes, ruled = scopes_of(graph), placement.constraints.ruled
     found = []
-    for ((wanted, reason), ops), slower, share in zip(groups.items(), own, shares, strict=True):
+    for ((wanted, _), ops), slower, share in zip(groups.items(), own, shares, strict=True):
+        reason = reason_of_all([placement.constraints.inability(op, wanted) for op in ops])
         types = Counter(graph.type_label(op) for op in ops)
         found.append(
             Fallback(
@@ -104,6 +108,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
                 sum(op in ruled for op in ops),
                 devices[wanted].published.way_out(reason),
                 is_assumed(devices, costs, wanted) or bool(assumed_speeds(placement, costs)),
+                placement.constraints.condition(ops[0], wanted),
             )
         )
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))

@@ -95,6 +95,8 @@ class DeviceVerdict:
     allowed: bool
     reason: str
     """Why the device may not run it; "" when allowed"""
+    condition: str = ""
+    """The conditions of the device table that the op does not meet, as they are written"""
 
 
 @dataclass(frozen=True)
@@ -322,6 +324,11 @@ class Placement:
         """[subgraph] its ops, constants among them."""
         return [[self.graph.key_index[key] for key in s.ops] for s in self.subgraphs]
 
+    @property
+    def uses_planned(self) -> bool:
+        """Whether ops are on devices that are not here, for which stand-ins run."""
+        return any(d.planned and self.op_counts[d.name] for d in self.devices)
+
     def why(self, key: str) -> Explanation:
         """Why an op is on its device.
 
@@ -370,7 +377,12 @@ class Placement:
                 verdicts,
             )
         verdicts = tuple(
-            DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))
+            DeviceVerdict(
+                d.name,
+                bool(constraints.allowed[op, i]),
+                constraints.reason(op, i),
+                constraints.condition(op, i),
+            )
             for i, d in enumerate(self.devices)
         )
         pinned = constraints.pins.get(graph.op_keys[op])

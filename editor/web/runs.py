@@ -138,6 +138,8 @@ def _end_text(
         return f"Done{where}: {token} a token, {rate}.", 1.0
     first = result[0]
     _keep(document, benchmark, run_to_keep(first))
+    if first.estimated:
+        return f"Done: {first.outputs_in_words}.", 1.0
     throughput = first.mode == "throughput"
     found = first.rate if throughput else f"median {human_seconds(first.total.median)}"
     return (

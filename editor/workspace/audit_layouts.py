@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from editor.devices.device import Device
+from editor.devices.published import reason_of_all
 from editor.devices.table import is_hetero, load_devices
 from editor.errors import EditorError
 from editor.graph.model_file import check_same
@@ -108,7 +109,7 @@ def keep_audit(document: Document, text: str, has_options: bool, found: AuditRep
                 "ops": len(ops),
                 "types": types_of(ops),
                 "actual": ops[0].actual,
-                "reason": ops[0].reason,
+                "reason": reason_of_all([op.reason for op in ops]),
             }
             for ops in by_reason(found.astray)
         ],

@@ -16,6 +16,7 @@ import numpy as np
 from editor.arguments import as_mapping, as_path, as_seconds, did_you_mean
 from editor.devices.device import Device
 from editor.devices.properties import property_problem
+from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
 from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
@@ -579,7 +580,7 @@ def text_of(found: Audit) -> str:
     for ops in by_reason(found.astray):
         lines.append(
             f"  wanted on {ops[0].wanted}, is on {ops[0].actual}: {pluralize(len(ops), 'op')}: {types_of(ops)}: "
-            f"{ops[0].reason}"
+            f"{reason_of_all([op.reason for op in ops])}"
         )
     return "\n".join(lines)
 
@@ -588,7 +589,7 @@ def by_reason(astray: Sequence[AuditedOp]) -> list[list[AuditedOp]]:
     """Ops that are on another device than was wanted, those of one reason together; the most ops first."""
     groups: dict[tuple[str, str, str], list[AuditedOp]] = {}
     for op in astray:
-        groups.setdefault((op.wanted, op.actual, op.reason), []).append(op)
+        groups.setdefault((op.wanted, op.actual, need_of(op.reason)), []).append(op)
     return sorted(groups.values(), key=len, reverse=True)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from editor.devices.device import Device
+from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
@@ -201,10 +202,11 @@ class Document:
                 return None
             why = {op: constraints.inability(op, device) for op in refused}
             kinds = {op: self.graph.type_label(op) for op in refused}
-            told = Counter(
-                why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}"
-                for op in refused
-            )
+            alike: dict[str, list[str]] = {}
+            for op in refused:
+                reason = why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}"
+                alike.setdefault(need_of(reason), []).append(reason)
+            told = Counter({reason_of_all(reasons): len(reasons) for reasons in alike.values()})
             return Refusal(
                 tuple(refused),
                 name,

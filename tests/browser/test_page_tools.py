@@ -28,7 +28,6 @@ from pages import (
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
-from editor.web.panels.timeline import timeline
 
 
 def tab(page: Page, name: str) -> None:
@@ -424,20 +423,32 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     says(page.locator("#status"), "prediction from profile")
 
 
-def test_the_timeline_tells_a_device_that_is_here_from_one_that_is_not() -> None:
-    model = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
-    adds = {
-        key: "CPU" for key, kind in zip(model.op_keys, model.op_types, strict=True) if kind == "Add"
-    }
-    result = editor.partition(model, "HETERO:GPU,CPU", pins=adds).benchmark(seconds=0.1)
-    rows = [
-        row for row in timeline(result, {}).children if "gantt-row" in getattr(row, "className", "")
-    ][:-1]
-    badges = {
-        name.children: badge.children
-        for _, name, badge in (row.children[0].children for row in rows)
-    }
-    assert badges == {"GPU": "estimate", "CPU": "estimate in part"}
+def test_a_device_that_is_not_here_says_what_it_needs_and_its_stand_in_has_no_speed(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    table = tmp_path / "devices.yaml"
+    table.write_text(
+        "- name: NPU\n  supported: [Conv, Clip, Add, Gemm, Reshape, {op: ReduceMean, where: rank == 3}]\n- name: CPU\n"
+    )
+    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    ready(page)
+    page.mouse.move(*node_at(page, 97))
+    says(page.locator("#hover"), "NPU: ReduceMean: needs rank 3; this op has rank 4")
+    tab(page, "Fallbacks")
+    reason = page.locator("#fallbacks").get_by_text("ReduceMean: needs rank 3; this op has rank 4")
+    expect(reason).to_be_visible()
+    expect(reason).to_have_attribute("title", "Condition of the device table: rank == 3")
+    tab(page, "Benchmark")
+    page.fill("#bench-seconds", "0.2")
+    page.click("#bench-start")
+    result = page.locator("#bench-result")
+    says(result.locator("#bench-cards"), "within tolerance", timeout=60_000)
+    expect(result.get_by_role("row", name="NPU planned")).to_contain_text("CPU as stand-in")
+    says(page.locator("#bench-text"), "Done: outputs match.")
+    says(page.locator("#runs-table"), "outputs match; stand-ins ran: no figure")
+    for place in (result, page.locator("#bench-text"), page.locator("#runs-table tbody")):
+        expect(place).not_to_contain_text(re.compile(r"\d (ms|µs|s|requests/s)\b"))
+    expect(page.locator("#bench-chart")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

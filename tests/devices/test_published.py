@@ -81,7 +81,7 @@ def test_a_list_that_is_not_the_vendors_says_so_in_every_reason(convs: Graph) ->
         "  unofficial: what somebody tried, not the vendor's\n"
         '  supported: [{op: Conv, where: "rank == 3", reason: flat only}, Softmax]'
     )
-    assert reasons(convs, own)["plain"] == f"Conv: flat only, by an {caveat}"
+    assert reasons(convs, own)["plain"] == f"Conv: flat only, by an {caveat}; this op has rank 4"
     assert caveat in planned(preset).description
 
 
@@ -103,14 +103,14 @@ def test_a_condition_is_the_reason_where_it_does_not_hold(convs: Graph) -> None:
     found = reasons(
         convs, '  supported: [Softmax, {op: Conv, where: "dtype == float32 and group == 1"}]'
     )
-    assert found == {"plain": "", "deep": "Conv: group == 1 is needed here", "y": ""}
+    assert found == {"plain": "", "deep": "Conv: needs group 1; this op has group 4", "y": ""}
 
 
 def test_a_reason_of_the_table_replaces_the_condition(convs: Graph) -> None:
     found = reasons(
         convs, '  supported: [Softmax, {op: Conv, where: "group == 1", reason: no groups}]'
     )
-    assert found["deep"] == "Conv: no groups"
+    assert found["deep"] == "Conv: no groups; this op has group 4"
 
 
 def test_two_entries_of_an_op_are_alternatives(convs: Graph) -> None:

@@ -96,10 +96,7 @@ def test_a_plan_on_a_stand_in_is_not_compared_and_its_transfers_are_those_of_the
         mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds
     )
     result = planned.benchmark(seconds=0.1)
-    assert (
-        "on stand-ins" in result.comparison_with_prediction
-        and "%" not in result.comparison_with_prediction
-    )
+    assert not result.comparison_with_prediction and result.predicted
     assert not result.surprise, "how fast a stand-in is says nothing of the device"
     ratios = [result.ratio_to(b) for b in result.baselines if b.time]
     assert ratios and not [

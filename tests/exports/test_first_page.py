@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import onnxruntime
 import pytest
 from conftest import EXAMPLES
 
 import editor
 from editor.exports.first_page import by_reason
 from editor.graph.graph import Graph
+from editor.graph.scopes.tree import scopes_of
 
 
 def test_assumptions_pins_and_reasons_stand_before_the_lists(
@@ -32,11 +35,34 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
         in first
     )
     assert "host in any estimate" in first
-    assert f"- 1 op on CPU: {key}" in first
+    name = mobilenet.display_name(mobilenet.key_index[key])
+    assert f"- {name} on CPU" in first
+    assert f"- Model: mobilenetv2.onnx, SHA-256 {mobilenet.sha256}, opset ai.onnx 20." in first
+    assert f"- Runtimes: ONNX Runtime {onnxruntime.__version__}." in first
+    assert "- Not on this machine, and so without a version: NPU." in first
     assert "| NPU | " in first and "Clip (35)" in first
     assert "| subgraph | device |" not in first and "| subgraph | device |" in appendix
     assert "| transfer | from |" not in first and "| transfer | from |" in appendix
-    assert text.count("<details>") == text.count("</details>") == 3
+    assert text.count("<details>") == text.count("</details>") == 4
+    clip = mobilenet.op_types.index("Clip")
+    shape = f"float32 {mobilenet.shape_label(int(mobilenet.op_outputs[clip][0]))}"
+    name = mobilenet.display_name(clip)
+    (row,) = [line for line in appendix.splitlines() if line.startswith(f"| {name} | Clip | 20 |")]
+    assert row.split(" | ")[3].startswith(shape) and f"→ {shape} | NPU | CPU |" in row
+    assert f"{name}: {shape}" in first, "one op of each reason is an example"
+
+
+def test_pins_of_whole_blocks_are_one_line_and_every_op_is_in_the_appendix(tmp_path: Path) -> None:
+    sizes = {"batch": 1, "sequence": 4}
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", sizes)
+    scopes = scopes_of(graph)
+    chosen = [op for op, layer in scopes.layer_of_op.items() if layer in (1, 2)]
+    pins = {graph.op_keys[op]: "B" for op in chosen}
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    text = editor.partition(graph, table, pins=pins).export("md", tmp_path)[0].read_text()
+    first, _, appendix = text.partition("<details>")
+    assert re.findall(r"## Pins\n\n(.*)\n?", first) == [f"- layers.1–2 ({len(chosen)} ops) on B"]
+    assert all(f"| layers.1–2 ({len(chosen)} ops) | B | {key} |" in appendix for key in pins)
 
 
 def test_sizes_are_assumptions(tmp_path: Path) -> None:
@@ -48,7 +74,7 @@ def test_sizes_are_assumptions(tmp_path: Path) -> None:
 def test_fallbacks_of_one_reason_are_one_row() -> None:
     def row(op_type: str, reason: str, ops: int, device: str) -> dict[str, object]:
         found = {"wanted": "NPU", "reason": reason, "source": "", "op_type": op_type}
-        return {**found, "ops": ["x"] * ops, "devices": [device]}
+        return {**found, "ops": ["x"] * ops, "details": [{}] * ops, "devices": [device]}
 
     found = by_reason(
         [row("Clip", "int8", 2, "GPU"), row("Erf", "list", 1, "CPU"), row("Conv", "int8", 3, "CPU")]

@@ -450,7 +450,8 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         for part in ("#verdict", "#assumptions", "#devices", "#pins", "#run", "#picture"):
             expect(page.locator(part)).to_be_visible()
         expect(page.locator("#picture rect")).to_have_count(3)
-        expect(page.locator("#pins")).to_contain_text("30 ops on B: getitem_33")
+        expect(page.locator("#pins")).to_contain_text("layer.3–7 (29 ops) on B")
+        expect(page.locator("#versions")).to_contain_text(f"SHA-256 {mobilenet.sha256}, opset")
         expect(page.locator("#subgraphs")).to_be_hidden()  # the appendix is folded
         assert page.evaluate(
             "document.querySelector('#ops').getBoundingClientRect().bottom <= innerHeight"

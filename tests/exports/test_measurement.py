@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     for form in ("md", "html", "json"):
         with pytest.raises(editor.EditorError, match="no benchmark of this plan"):
             other.export(form, tmp_path / "other", measured=str(file))
+
+
+def test_a_report_of_stand_ins_has_outputs_and_no_speed(mobilenet: Graph, tmp_path: Path) -> None:
+    table = [{"name": "NPU", "nonSupportedNodes": "Gemm"}, {"name": "B", "backendName": "CPU"}]
+    plan, file = editor.partition(mobilenet, table), tmp_path / "result.json"
+    file.write_text(json_text([plan.benchmark(seconds=0.1).to_dict()]))
+    text = plan.export("md", tmp_path, measured=str(file))[0].read_text()
+    said = text.partition("## Outputs\n\n")[2].partition("\n\n")[0].splitlines()
+    assert said[1] == "- NPU ran on ONNX Runtime, CPU as stand-in."
+    assert said[2].startswith("- Largest difference to the unsplit model on B: ")
+    assert said[2].endswith(" within tolerance (0.001 relative).")
+    assert not re.search(r"\d (ms|µs|s|requests/s)\b", "".join(said))
 
 
 def test_devices_of_one_name_with_other_properties_are_told_apart(

@@ -135,7 +135,7 @@ def test_a_compiler_answers_for_a_device_that_is_not_here_and_a_stand_in_runs(
     assert plan["affinities"] == {"r": "Chip", "a": "CPU", "s": "CPU", "y": "CPU"}
     assert "no: Add is for the CPU" in run(package, "why", tmp_path / "plan.json", "a")
     measured = run(package, "bench", tmp_path / "plan.json", "--seconds", "0.1")
-    assert "as stand-in (estimate)" in measured and "within tolerance" in measured
+    assert "as stand-in" in measured and measured.startswith("Outputs match")
 
 
 def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(

@@ -223,6 +223,17 @@ class Difference:
     outputs: tuple[OutputDifference, ...]
     within_tolerance: bool
 
+    @property
+    def tolerance(self) -> str:
+        """The relative difference that is allowed; one for each element type of the outputs."""
+        return " or ".join(f"{t:g}" for t in sorted({each.tolerance for each in self.outputs}))
+
+    @property
+    def in_words(self) -> str:
+        """E.g. "largest difference 5.2e-06, relative 9.8e-07; tolerance 0.001 relative"."""
+        tolerance = f"; tolerance {self.tolerance} relative" if self.outputs else ""
+        return f"largest difference {self.max_absolute:.2g}, relative {self.max_relative:.2g}{tolerance}"
+
 
 @dataclass(frozen=True)
 class OutputDifference:
@@ -263,6 +274,21 @@ class MemoryUse:
             f"{human_bytes(self.constants)} and tensors {human_bytes(self.needed - self.constants)}; measured "
             f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run"
         )
+
+
+@dataclass(frozen=True)
+class RanOn:
+    """What ran the subgraphs of one device."""
+
+    device: str
+    runs_on: str
+    is_stand_in: bool
+    subgraphs: int
+    ops: int
+
+    def __str__(self) -> str:
+        size = f"{pluralize(self.subgraphs, 'subgraph')}, {pluralize(self.ops, 'op')}"
+        return f"{self.device} ({size}) ran on {self.runs_on}"
 
 
 @dataclass(frozen=True)
@@ -322,6 +348,25 @@ class BenchmarkResult:
     def kind(self) -> Kind:
         """A measurement, or an estimate where a planned device ran on a stand-in."""
         return kind_of_run(self.estimated)
+
+    @property
+    def ran_on(self) -> tuple[RanOn, ...]:
+        """What ran the subgraphs of each device."""
+        found: dict[tuple[str, str], list[SubgraphFigures]] = {}
+        for s in self.subgraphs:
+            found.setdefault((s.device, s.runs_on), []).append(s)
+        return tuple(
+            RanOn(*names, parts[0].estimated, len(parts), sum(s.ops for s in parts))
+            for names, parts in found.items()
+        )
+
+    @property
+    def outputs_in_words(self) -> str:
+        """Whether the outputs are those of the unsplit model, in words."""
+        if self.difference is None:
+            return "outputs were not compared"
+        same = "match" if self.difference.within_tolerance else "do not match"
+        return f"outputs {same}"
 
     @property
     def wires(self) -> tuple[WireFigures, ...]:
@@ -395,10 +440,9 @@ class BenchmarkResult:
 
     @property
     def comparison_with_prediction(self) -> str:
-        """E.g. "prediction from profile 6.9 ms, measured 7.4 ms (+7 %)"; "" without a prediction."""
-        if self.predicted_basis is None or not self.prediction:
+        """E.g. "prediction from profile 6.9 ms, measured 7.4 ms (+7 %)"; "" without a prediction, and of stand-ins."""
+        if self.predicted_basis is None or not self.prediction or self.estimated:
             return ""
-        measured = self.kind is Kind.MEASUREMENT
         if self.predicted_throughput:
             figure, change = self.rate, self.throughput / self.predicted_throughput - 1
         else:
@@ -406,8 +450,6 @@ class BenchmarkResult:
                 human_seconds(self.total.median),
                 self.total.median / (self.predicted or self.total.median) - 1,
             )
-        if not measured:  # how fast a stand-in is says nothing about the device
-            return f"{self.predicted_basis} {self.prediction}, on stand-ins {figure}"
         percent = "" if self.assumed_speeds else f" ({change * 100:+.0f} %)"
         return f"{self.predicted_basis} {self.prediction}, measured {figure}{percent}"
 
@@ -431,7 +473,9 @@ class BenchmarkResult:
         return data
 
     def text(self) -> str:
-        """A report in the form of OpenVINO's ``-pc`` table; times in microseconds."""
+        """A report in the form of OpenVINO's ``-pc`` table, times in microseconds; of stand-ins only whether outputs match."""
+        if self.estimated:
+            return "\n".join(self._of_stand_ins())
         return "\n".join([*self._per_subgraph(), *self._totals(), *self._comparison()])
 
     def ratio_to(self, baseline: Baseline) -> str:
@@ -445,39 +489,51 @@ class BenchmarkResult:
         words = compared(self, baseline, self.mode)
         return f"{'this plan is ' if words.endswith('er') else ''}{words}"
 
+    def _of_stand_ins(self) -> list[str]:
+        said = f"{self.outputs_in_words[:1].upper()}{self.outputs_in_words[1:]}"
+        if self.difference:
+            of = f"those of the unsplit model on {self.difference.reference}"
+            said += (
+                f" {of}: {self.difference.in_words}{f', {self.narrowed}' if self.narrowed else ''}"
+            )
+        return [
+            said,
+            *([f"The difference is {self.first_difference}"] if self.first_difference else []),
+            *([f"Not compared: {self.difference_problem}"] if self.difference_problem else []),
+            *map(str, self.ran_on),
+            "A stand-in says nothing about speed, so no time is shown",
+            *self._memory_and_environment(),
+        ]
+
+    def _memory_and_environment(self) -> list[str]:
+        return [
+            *(f"Memory, {use}" for use in self.memory),
+            *([f"Memory: {self.memory_problem}"] if self.memory_problem else []),
+            *(f"Precision: {note}" for note in self.precision_notes),
+            *(f"{key}: {value}" for key, value in self.environment.items()),
+        ]
+
     def _per_subgraph(self) -> list[str]:
         lines = []
         for s in self.subgraphs:
-            mark = " (estimate)" if s.estimated else ""
             lines.append(
                 f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
-                f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}{mark}"
+                f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}"
             )
         for t in self.transfers:
-            mark = (
-                ""
-                if not t.estimated
-                else " (estimate)"
-                if t.copied or t.wire
-                else " (on a stand-in: nothing copied)"
-            )
             lines.append(
                 f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                 f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
                 f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"
-                f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}{mark}"
+                f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}"
             )
-        lines += [
-            f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms{' (estimate)' if wire.estimated else ''}"
-            for wire in self.wires
-        ]
+        lines += [f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms" for wire in self.wires]
         return lines
 
     def _totals(self) -> list[str]:
-        mark = " (estimate: planned devices ran on a stand-in)" if self.estimated else ""
         t = self.total
         return [
-            f"Total time: {_us(t.median)} microseconds{mark}",
+            f"Total time: {_us(t.median)} microseconds",
             f"Latency ({_of_runs(t.count, self.runs)}): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  "
             f"p99 {_ms(t.p99)}  min {_ms(t.min)}  max {_ms(t.max)} ms",
             f"Throughput: {self.throughput:.2f} requests/s{self.explained_rate.removeprefix(self.rate)}"
@@ -522,12 +578,7 @@ class BenchmarkResult:
         if self.energy is not None:
             lines.append(f"Energy of a run: {self.energy} ({self.energy.basis})")
         lines += [f"Energy of a run: {use} (measurement)" for use in self.energy_measured]
-        lines += [f"Memory, {use}" for use in self.memory]
-        if self.memory_problem:
-            lines.append(f"Memory: {self.memory_problem}")
-        lines += [f"Precision: {note}" for note in self.precision_notes]
-        lines += [f"{key}: {value}" for key, value in self.environment.items()]
-        return lines
+        return lines + self._memory_and_environment()
 
 
 def compared(

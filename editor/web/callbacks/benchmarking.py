@@ -118,8 +118,13 @@ def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple
 
 
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
-    """The chart of the samples; empty while there are none, so that its library is read before anything is measured."""
+    """The chart of the samples; empty while there are none, so that its library is read before anything is measured.
+
+    The times of stand-ins are not drawn.
+    """
     if benchmark.kind in ("profile", "tokens", "accuracy"):
+        return None
+    if benchmark.kind == "benchmark" and benchmark.plan.placement.uses_planned:
         return None
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from editor.devices.published import reason_of_all
 from editor.graph.graph import Graph
 from editor.text import percent, pluralize
 from editor.web import controls
@@ -137,7 +138,7 @@ def _astray_table(document: Document, astray: Sequence[AuditedOp]) -> Any:
                 html.Td(ops[0].actual),
                 html.Td(_select(document, ops)),
                 html.Td(types_of(ops)),
-                html.Td(ops[0].reason),
+                html.Td(reason_of_all([op.reason for op in ops])),
             ]
         )
         for ops in by_reason(astray)

@@ -17,12 +17,19 @@ from editor.graph.states import states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.accuracy import kept_accuracy
 from editor.web.panels.charts import Bar, versus_figure
-from editor.web.panels.parts import kind_badge, plain_table, problem
+from editor.web.panels.outputs_check import (
+    memory_cards,
+    outputs_card,
+    stand_ins_row,
+    stand_ins_view,
+    text_of,
+)
+from editor.web.panels.parts import card, kind_badge, plain_table, problem
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -254,18 +261,15 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
 
 
 def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
-    """Summary, timeline and table of a finished benchmark."""
+    """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match."""
+    if result.estimated:
+        return stand_ins_view(result, colours)
     return [
         _cards(result),
         *_doubts(result),
         timeline(result, colours),
         _table(result),
-        html.Details(
-            [
-                html.Summary("Report as text, environment"),
-                html.Pre(result.text(), className="report"),
-            ]
-        ),
+        text_of(result),
     ]
 
 
@@ -330,23 +334,40 @@ def runs_view(document: Document) -> list[Any]:
         return []
     best: dict[str, float] = {}
     for run in runs:
+        if run.figures["estimated"]:
+            continue
         mode = run.figures.get("mode", "")
         best[mode] = min(run.figures["median"], best.get(mode, inf))
     rows = []
     for run in runs:
         f = run.figures
+        named = [
+            html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
+            html.Td(run.when[:19].replace("T", " ") + " UTC"),
+        ]
+        if f["estimated"]:
+            rows.append(
+                html.Tr(
+                    [
+                        *named,
+                        html.Td(stand_ins_row(f), colSpan=4),
+                        html.Td(str(f["subgraphs"])),
+                        html.Td("—"),
+                    ]
+                )
+            )
+            continue
         rows.append(
             html.Tr(
                 [
-                    html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
-                    html.Td(run.when[:19].replace("T", " ") + " UTC"),
+                    *named,
                     html.Td(
                         [
                             html.B(human_seconds(f["median"]))
                             if f["median"] == best[f.get("mode", "")]
                             else human_seconds(f["median"]),
                             " a token " if f.get("mode") == "tokens" else " ",
-                            _badge(f["estimated"]),
+                            kind_badge(Kind.MEASUREMENT),
                         ]
                     ),
                     html.Td(human_seconds(f["p99"])),
@@ -416,23 +437,20 @@ def _cards(result: BenchmarkResult) -> html.Div:
     )
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
     cards = [
-        _card(
-            "The plan, simulated on the CPU" if result.estimated else "The plan",
-            [*figure, _badge(result.estimated)],
-            "Outputs were checked; the time is of stand-ins and says nothing about speed."
-            if result.estimated
-            else "",
+        card(
+            "The plan",
+            [*figure, kind_badge(Kind.MEASUREMENT)],
             f"{result.precision[:1].upper()}{result.precision[1:]}",
             f"{result.runs} runs · {runs}",
-            *([] if result.estimated else predicted),
+            *predicted,
             f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
             f"max {human_seconds(t.max)}",
-            shown=3,
+            shown=2,
         )
     ]
     for b in result.baselines:
         if b.time is None:
-            cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
+            cards.append(card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
             continue
         runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
         median = human_seconds(b.time.median)
@@ -440,7 +458,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
         sure = [b.time.precision] if b.time.count > 1 else []
         small = [b.interval, f"median {median} a request"] if many else [*sure, b.rate]
         cards.append(
-            _card(
+            card(
                 f"Unsplit on {b.device}",
                 [*large, kind_badge(Kind.MEASUREMENT)],
                 result.ratio_to(b),
@@ -448,30 +466,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
                 shown=1,
             )
         )
-    if result.difference is not None:
-        d = result.difference
-        word = "within tolerance" if d.within_tolerance else "outside tolerance"
-        look = "verdict good" if d.within_tolerance else "verdict bad"
-        cards.append(
-            _card(
-                "Largest difference",
-                [html.B(f"{d.max_absolute:.2g}"), html.Span(word, className=look)],
-                f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
-                + (f" · {result.narrowed}" if result.narrowed else "")
-                + (f" · {result.first_difference}" if result.first_difference else "")
-                + (f" · {result.difference_problem}" if result.difference_problem else ""),
-            )
-        )
-    else:
-        cards.append(_card("Largest difference", [html.B("—")], result.difference_problem))
-    cards += [
-        _card(
-            "Memory", [html.B(human_bytes(use.peak)), " ", kind_badge(Kind.MEASUREMENT)], str(use)
-        )
-        for use in result.memory
-    ]
-    if result.memory_problem:
-        cards.append(_card("Memory", [html.B("—")], result.memory_problem))
+    cards += [outputs_card(result), *memory_cards(result)]
     return html.Div(cards, className="cards", id="bench-cards")
 
 
@@ -525,21 +520,6 @@ def _doubts(result: BenchmarkResult) -> list[Any]:
     ]
 
 
-def _card(title: str, value: list[Any], *details: str, shown: int = 9) -> html.Div:
-    """A figure with what it means; details beyond the first ``shown`` are folded."""
-    lines = [html.Div(detail, className="card-detail") if detail else None for detail in details]
-    first, more = list(filter(None, lines[:shown])), list(filter(None, lines[shown:]))
-    return html.Div(
-        [
-            html.Div(title, className="card-title"),
-            html.Div(value, className="card-value"),
-            *first,
-            html.Details([html.Summary("More"), *more]) if more else None,
-        ],
-        className="card",
-    )
-
-
 def _table(result: BenchmarkResult) -> html.Div:
     base = seconds_of_shares(result)
     rows: list[dict[str, Any]] = [
@@ -549,7 +529,7 @@ def _table(result: BenchmarkResult) -> html.Div:
             "detail": s.what,
             "bytes": None,
             "runs_on": s.runs_on,
-            "kind": kind_of_run(s.estimated),
+            "kind": Kind.MEASUREMENT,
             **_times(s.time),
             "share": s.time.median / base,
         }
@@ -562,7 +542,7 @@ def _table(result: BenchmarkResult) -> html.Div:
             "detail": t.tensor,
             "bytes": t.sent if t.wire else t.bytes,
             "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}",
-            "kind": kind_of_run(t.estimated),
+            "kind": Kind.MEASUREMENT,
             **_times(t.time),
             "share": t.time.median / base,
         }
@@ -611,10 +591,10 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     rows: list[dict[str, Any]] = []
     for name, profile in profiles.items():
         if isinstance(profile, str):
-            cards.append(_card(name, [html.B("—")], profile))
+            cards.append(card(name, [html.B("—")], profile))
             continue
         cards.append(
-            _card(
+            card(
                 name,
                 [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
                 f"{profile.device} · {pluralize(len(profile.seconds), 'op')} in "

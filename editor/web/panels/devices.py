@@ -12,6 +12,7 @@ from editor.devices.device import Device, letters
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
+from editor.placement.pin_groups import PinGroup, pin_groups
 from editor.placement.policies.task import Assignment
 from editor.text import human_bytes, pluralize, roughly, shortened_name
 from editor.web import controls
@@ -306,29 +307,25 @@ def pins_summary(document: Document) -> list[Any]:
     ]
 
 
-_PINS_SHOWN, _PINS_BY_THEMSELVES = 40, 12
+_PINS_SHOWN = 40
 
 
 def _pin_rows(document: Document) -> list[Any]:
-    """Each pin, with a way to its op and a way to remove it, the last one first; many of one op type and device in one row."""
+    """The pins, with a way to their ops and a way to remove them, the last one first; blocks and op types in one row."""
     graph, pins = document.graph, document.placement.settings.pins
-    groups: dict[tuple[str, str], list[int]] = {}
-    for key, label in list(pins.items())[::-1]:
-        op = graph.key_index[key]
-        alone = len(pins) <= _PINS_BY_THEMSELVES
-        groups.setdefault((label, str(op) if alone else graph.type_label(op)), []).append(op)
-    rows = [
-        _pin_group(document, label, ops) for (label, _), ops in list(groups.items())[:_PINS_SHOWN]
-    ]
-    more = sum(len(ops) for ops in list(groups.values())[_PINS_SHOWN:])
+    when = {graph.key_index[key]: i for i, key in enumerate(pins)}
+    groups = sorted(pin_groups(graph, pins), key=lambda group: -max(when[op] for op in group.ops))
+    rows = [_pin_group(document, group) for group in groups[:_PINS_SHOWN]]
+    more = sum(len(group.ops) for group in groups[_PINS_SHOWN:])
     return rows + ([html.Li(f"and {more:,} more", className="hint")] if more else [])
 
 
-def _pin_group(document: Document, label: str, ops: list[int]) -> html.Li:
-    """Pins of one op type to one device."""
+def _pin_group(document: Document, group: PinGroup) -> html.Li:
+    """Pins of blocks, or of one op type, to one device."""
+    label, ops = group.device, group.ops
     if len(ops) == 1:
         return _pin(document, label, ops[0])
-    what = f"{len(ops):,} {document.graph.type_label(ops[0]).rpartition('::')[2]}"
+    what = group.what
     inside = [_pin(document, label, op) for op in ops[:_PINS_SHOWN]]
     if len(ops) > len(inside):
         inside.append(html.Li(f"and {len(ops) - len(inside):,} more", className="hint"))

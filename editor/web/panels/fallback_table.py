@@ -13,7 +13,7 @@ from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import human_bytes, in_words, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
-from editor.web.panels.parts import basis_badge, swatch, with_link
+from editor.web.panels.parts import basis_badge, condition_title, swatch, with_link
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
@@ -221,7 +221,7 @@ def _row(
     return html.Tr(
         [
             html.Td([swatch(colours[fallback.wanted]), fallback.wanted]),
-            html.Td(why, className="reason"),
+            html.Td(why, className="reason", title=condition_title(fallback.condition)),
             html.Td(html.B(_few(fallback.op_types)), title=fallback.op_type),
             html.Td(f"{len(fallback.ops):,}"),
             html.Td(str(fallback.layers or "—")),

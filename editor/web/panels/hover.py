@@ -42,6 +42,26 @@ def _op(document: Document, op: int) -> list[Any]:
         html.Div(f"→ {shapes}"),
         *costs_on_devices(document, [op]),
         html.Div(why.because[:1].upper() + why.because[1:], className="soft"),
+        *_refusals(document, op),
+    ]
+
+
+_MOST_REFUSALS = 2
+
+
+def _refusals(document: Document, op: int) -> list[html.Div]:
+    """Why the devices that are tried before the op's own cannot run it."""
+    constraints, chosen = document.placement.constraints, document.placement.device_of_op[op]
+    unable = [d for d in range(int(chosen)) if not constraints.able[op, d]]
+    return [
+        html.Div(
+            f"{document.devices[d].name}: "
+            + constraints.inability(op, d).replace(
+                f" ({document.devices[d].published.source})", ""
+            ),
+            className="soft",
+        )
+        for d in unable[:_MOST_REFUSALS]
     ]
 
 

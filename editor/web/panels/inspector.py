@@ -27,6 +27,7 @@ from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.model_facts import model_facts
 from editor.web.panels.parts import (
     basis_badge,
+    condition_title,
     facts,
     heading,
     kind_badge,
@@ -500,7 +501,9 @@ def _verdict(
             swatch(colours[verdict.device]),
             html.Span(verdict.device, className="device-name"),
             mark,
-            html.Div(reason, className="reason") if reason else None,
+            html.Div(reason, className="reason", title=condition_title(verdict.condition))
+            if reason
+            else None,
         ]
     )
 

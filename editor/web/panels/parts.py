@@ -131,6 +131,26 @@ def with_link(reason: str, source: str) -> list[Any]:
     ]
 
 
+def condition_title(condition: str) -> str:
+    """The tooltip of a reason that a condition of the device table is behind."""
+    return f"Condition of the device table: {condition}" if condition else ""
+
+
+def card(title: str, value: list[Any], *details: str, shown: int = 9) -> html.Div:
+    """A figure with what it means; details beyond the first ``shown`` are folded."""
+    lines = [html.Div(detail, className="card-detail") if detail else None for detail in details]
+    first, more = list(filter(None, lines[:shown])), list(filter(None, lines[shown:]))
+    return html.Div(
+        [
+            html.Div(title, className="card-title"),
+            html.Div(value, className="card-value"),
+            *first,
+            html.Details([html.Summary("More"), *more]) if more else None,
+        ],
+        className="card",
+    )
+
+
 def plain_table(titles: Sequence[Any], rows: list[html.Tr]) -> html.Table:
     """A table that is only read."""
     heads = [html.Th(title, scope="col") for title in titles]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,8 @@ from dash import html
 
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import text_colour
-from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds, percent
-from editor.web.panels.parts import kind_badge, swatch
+from editor.web.panels.parts import swatch
 
 _LEAST_LABEL = 0.035
 """Share of the run below which a bar has no room for its name."""
@@ -36,7 +34,6 @@ class Step:
     tensor: str
     """"" for a subgraph"""
     what: str
-    estimated: bool
 
 
 def steps(result: BenchmarkResult) -> list[Step]:
@@ -54,13 +51,10 @@ def steps(result: BenchmarkResult) -> list[Step]:
                         s.id,
                         t.tensor,
                         f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device}){size}",
-                        t.estimated,
                     )
                 )
                 now += t.time.median
-        made.append(
-            Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated)
-        )
+        made.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}"))
         now += s.time.median
     return made
 
@@ -98,7 +92,6 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
                         [
                             swatch(fill),
                             html.Span(lane, className="gantt-device", title=title),
-                            _badge(mine),
                         ],
                         className="gantt-name",
                     ),
@@ -142,18 +135,11 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     return html.Div([html.H3(title), *rows, axis, *apart, *sums], className="gantt", id="gantt")
 
 
-def _badge(mine: Sequence[Step]) -> html.Span | None:
-    """A device that is here has measured subgraphs, and yet estimated transfers from one that is not."""
-    estimated = [b.estimated for b in mine]
-    return (
-        kind_badge(Kind.ESTIMATE, "" if all(estimated) else "in part") if any(estimated) else None
-    )
-
-
 def _bar(step: Step, whole: float, base: float, fill: str) -> html.Button:
     share = step.seconds / whole
-    mark = " (estimate)" if step.estimated else ""
-    words = f"{step.what}\n{human_seconds(step.seconds)}, {percent(step.seconds / base, 1)} of the run{mark}"
+    words = (
+        f"{step.what}\n{human_seconds(step.seconds)}, {percent(step.seconds / base, 1)} of the run"
+    )
     style: dict[str, Any] = {
         "left": f"{100 * step.start / whole:.3f}%",
         "width": f"max(2px, {100 * share:.3f}%)",

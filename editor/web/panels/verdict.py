@@ -100,9 +100,7 @@ def _said(document: Document) -> list[Any]:
         words = "not split, not measured: Benchmark measures it"
         if not _alone(document):
             words = "not measured: Benchmark compares it with not splitting"
-    if not lacking and any(
-        d.planned and document.placement.op_counts[d.name] for d in document.devices
-    ):
+    if not lacking and document.placement.uses_planned:
         words = "a benchmark checks outputs, not speed"
     said = _sentence(f"{now.beside}; {words}" if now.beside else words)
     return [_headline(now._replace(beside="")), said]

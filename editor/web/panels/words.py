@@ -5,7 +5,7 @@ from __future__ import annotations
 WORDS = {
     "Device": "A runtime and the hardware that it uses. The order of the devices is their priority.",
     "Planned device": "A device that is not on this machine. Its ops can be placed and exported; a benchmark runs them on a "
-    "stand-in, and its times are estimates.",
+    "stand-in, compares the outputs and shows no times.",
     "Preset": "Published limits of a real accelerator: which ops, types and sizes it takes.",
     "Precision": "The element type that the device is planned in: as exported, or as if the model had been converted.",
     "Policy": "How the automatic mode chooses a device for each op that is not pinned.",
