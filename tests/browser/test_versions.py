@@ -70,8 +70,9 @@ def test_an_op_that_changed_is_shown_here_and_in_the_window_of_the_other_model(
     until(page, chosen.format(numbers[0]))
 
 
-TWINS_ON_SCREEN = """() => { const [a, b] = window.heteroPanes.charts, twins = window.heteroPanes.data.layouts[0].twins,
-    i = window.heteroPanes.anchor, place = (c, op) => [c.zoom, (c.scene.x[op] - c.left), (c.scene.y[op] - c.top)];
+TWINS_ON_SCREEN = """() => { const [a, b] = window.heteroPanes.graphs, twins = window.heteroPanes.data.layouts[0].twins,
+    i = window.heteroPanes.anchor, place = (g, op) => {
+        const p = g.nodeOf(op).renderedPosition(); return [g.cy.zoom(), p.x, p.y]; };
     return [place(a, i), place(b, twins[i])]; }"""
 
 
@@ -103,17 +104,20 @@ def test_two_versions_stand_side_by_side_and_move_together(
     says(frames.nth(1), "new.onnx")
     note = page.locator(".panes-note")
     expect(note).to_be_visible()
-    says_exactly(note, "1 changed, 0 only on the left, 1 only on the right")
+    says_exactly(note, "1 changed (≠), 0 only on the left, 1 only on the right (+)")
     index = editor.load_model(tmp_path / "old.onnx").key_index
     page.click("[data-panes-step='1']")
     says(note, "difference 1 of 2: Clip: type Clip -> Relu")
     until(page, f"hetero.selectedOps().join() === '{index[clip.output[0]]}'")
     for side in (0, 1):
-        canvas = frames.nth(side).locator("canvas").bounding_box()
+        canvas = frames.nth(side).locator(".pane-graph").bounding_box()
         assert canvas
         page.mouse.move(canvas["x"] + 60, canvas["y"] + 60)
         page.mouse.wheel(0, -300)
-        until(page, "window.heteroPanes.charts[0].zoom === window.heteroPanes.charts[1].zoom")
+        until(
+            page,
+            "window.heteroPanes.graphs[0].cy.zoom() === window.heteroPanes.graphs[1].cy.zoom()",
+        )
     page.click("[data-panes-step='-1']")
     page.click("[data-panes-step='-1']")
     until(page, "window.heteroPanes.anchorSide === 0")
@@ -121,6 +125,9 @@ def test_two_versions_stand_side_by_side_and_move_together(
     assert here == pytest.approx(there), "an op and its twin stand at one place of their panes"
     page.click("[data-panes-step='1']")
     says(note, "Relu: only in new.onnx")
-    assert page.evaluate("window.heteroPanes.charts[0].chosen") == -1
+    assert page.evaluate("window.heteroPanes.graphs.map((g) => g.cy.nodes('.mark').length)") == [
+        0,
+        1,
+    ]
     page.keyboard.press("Escape")
     expect(page.locator("#panes")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""What the panes of a comparison need: of each layout, or of two models, a device and a subgraph per op, packed."""
+"""What panes of a comparison need beside what is drawn: of each layout, or of two models, a device and a subgraph per op."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.exports.dot import text_colour
+from editor.graph.graph import Graph
 from editor.text import in_words, pluralize
 from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.map import map_data, packed
+from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.view import colours_of, layout_costs
 from editor.workspace.diffs import ModelDiff
@@ -45,13 +46,16 @@ def versions_data(
             {
                 **pane,
                 "name": document.graph.path.name,
+                "document": document.id,
+                "ops": packed(np.array(visible_ops(document.graph)), "<u4"),
+                "ops_named": (ours, theirs)[side]["ops_named"],
                 "state": packed(state, "u1"),
                 "twins": packed(twins, "<i4"),
                 "changes": changes,
             }
         )
     devices = [*ours["devices"], *theirs["devices"]]
-    return {"layouts": layouts, "devices": devices, "map": map_data(there[0].graph)}
+    return {"layouts": layouts, "devices": devices}
 
 
 def _places(document: Document) -> dict[str, int]:
@@ -87,7 +91,7 @@ def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) ->
             [
                 pluralize(f["subgraphs"], "subgraph"),
                 pluralize(f["transfers"], "transfer"),
-                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} {source}",
+                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})",
             ]
         )
         panes.append(
@@ -99,7 +103,11 @@ def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) ->
             }
         )
     devices: list[PaneDevice] = [
-        {"fill": colours[name], "ink": text_colour(colours[name]), "short": name[:12]}
-        for name in number
+        {"fill": colours[name], "ink": text_colour(colours[name]), "name": name} for name in number
     ]
-    return {"layouts": panes, "devices": devices}
+    return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
+
+
+def _names(graph: Graph, ops: Sequence[int]) -> list[list[str]]:
+    """Type and name of each op."""
+    return [[graph.type_label(op), graph.display_name(op)] for op in ops]

@@ -442,6 +442,7 @@ def _panes() -> list[Any]:
             className="panes-bar",
         ),
         html.Div(className="panes-grid"),
+        html.Div(className="panes-tip", hidden=True),
     ]
 
 
