@@ -736,7 +736,8 @@ export interface RunEvent {
   kind: string;
   done: boolean;
   text: string;
-  share: number;
+  label: string;
+  share: number | null;
   samples: number;
 }
 /**

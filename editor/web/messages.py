@@ -622,8 +622,10 @@ class RunEvent(TypedDict):
     """``benchmark``, ``profile``, ``tune`` or ``tokens``"""
     done: bool
     text: str
-    share: float
-    """Of its time, 0 to 1"""
+    label: str
+    """The same in a few words, for a button"""
+    share: float | None
+    """Of its time, 0 to 1; null where that is not known"""
     samples: int
     """How many samples there are."""
 
