@@ -38,9 +38,8 @@ def with_names(text: str, names: Collection[str]) -> str:
     words = [words_of_dimension(name) for name in names]
     for name, called in zip(names, words, strict=True):
         if called and called != name and words.count(called) == 1:
-            text = re.sub(
-                rf"(?<!\S){called}\s*=\s*", lambda _, name=name: f"{name}=", text, flags=re.I
-            )
+            shown = name.replace("\\", r"\\")
+            text = re.sub(rf"(?<!\S){called}\s*=\s*", f"{shown}=", text, flags=re.IGNORECASE)
     return text
 
 

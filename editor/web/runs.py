@@ -104,17 +104,22 @@ def _progress(benchmark: BenchmarkState, events: list[dict[str, Any]]) -> m.RunE
             else f"{doing} {100 * share:.0f} %"
         )
         return _event(benchmark, f"{what} …", share, samples, label)
-    names = list(
-        dict.fromkeys(
-            s["name"] if s["plan"] is not None else f"unsplit on {s['name']}" for s in samples
-        )
-    )
-    called = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} plans"
-    in_turn = " in turn" if len(names) > 1 else ""
-    text = f"Measuring {called}{in_turn}: {pluralize(runs_of(samples), 'run')}"
+    text = f"Measuring {_in_turn(samples)}: {pluralize(runs_of(samples), 'run')}"
     return _event(
         benchmark, text, last["progress"], samples, f"Measuring {100 * last['progress']:.0f} %"
     )
+
+
+def _in_turn(samples: list[dict[str, Any]]) -> str:
+    """The plans and baselines that are measured, as far as each had a turn."""
+    plans = dict.fromkeys(s["name"] for s in samples if s["plan"] is not None)
+    baselines = dict.fromkeys(f"unsplit on {s['name']}" for s in samples if s["plan"] is None)
+    names = [*plans, *baselines]
+    if len(names) > _MOST_NAMED:
+        return (
+            f"{pluralize(len(plans), 'plan')} and {pluralize(len(baselines), 'baseline')} in turn"
+        )
+    return ", ".join(names) + (" in turn" if len(names) > 1 else "")
 
 
 def _event(
