@@ -81,10 +81,11 @@
       element.classes += " differs";
       const signs = [...new Set(found.map(signOf))].join(""),
         label = isBlock ? `${signs} ${found.length}` : signs,
+        far = found.length === places.length ? signs : label, // neighbours are near from afar
         w = 8 + 9 * label.length,
         [right, top] = CORNER[isBlock ? "group" : "op"];
       return {
-        data: { id: `sign-${id}`, label, w, farW: 10 + 14 * label.length },
+        data: { id: `sign-${id}`, label, far, w, farW: 10 + 14 * far.length },
         classes: "sign",
         selectable: false,
         position: { x: element.position.x + right - 8 + w / 2, y: element.position.y - top },

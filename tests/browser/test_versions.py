@@ -122,6 +122,8 @@ def test_two_versions_stand_side_by_side_and_move_together(
     page.click("[data-panes-step='-1']")
     until(page, "window.heteroPanes.anchorSide === 0")
     here, there = page.evaluate(TWINS_ON_SCREEN)
+    fills = "window.heteroPanes.graphs.map(({ cy }) => cy.nodes('.op')[0].data('brief')[0])"
+    assert len(set(page.evaluate(fills))) == 1, "a device has one number in both"
     assert here == pytest.approx(there), "an op and its twin stand at one place of their panes"
     page.click("[data-panes-step='1']")
     says(note, "Relu: only in new.onnx")

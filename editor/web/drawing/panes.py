@@ -25,7 +25,7 @@ def versions_data(
 ) -> Versions:
     """Two models for the browser, each with its own devices, and what each op is in the other."""
     ours = panes_data(here[0], [here[1]])
-    theirs = panes_data(there[0], [there[1]], first=len(ours["devices"]))
+    theirs = panes_data(there[0], [there[1]], ours["devices"])
     places = [_places(document) for document, _ in (here, there)]
     pairs = [pair for pair in found.pairs if pair.key[0] in places[0] and pair.key[1] in places[1]]
     layouts: list[VersionPane] = []
@@ -54,8 +54,7 @@ def versions_data(
                 "changes": changes,
             }
         )
-    devices = [*ours["devices"], *theirs["devices"]]
-    return {"layouts": layouts, "devices": devices}
+    return {"layouts": layouts, "devices": theirs["devices"]}
 
 
 def _places(document: Document) -> dict[str, int]:
@@ -64,21 +63,25 @@ def _places(document: Document) -> dict[str, int]:
     return {keys[op]: place for place, op in enumerate(visible_ops(document.graph))}
 
 
-def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) -> Panes:
+def panes_data(
+    document: Document, layouts: Sequence[Layout], known: Sequence[PaneDevice] = ()
+) -> Panes:
     """Layouts for the browser.
 
-    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to, with ``first``
-    for the first of them: those of the plan, then those that only a layout with other devices has.
+    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to: those that
+    are known, those of the plan, then those that only a layout with other devices has.
     """
     ops = visible_ops(document.graph)
     others = [
         d for layout in layouts if layout.placement is not None for d in layout.placement.devices
     ]
     colours = colours_of(document, others)
-    number = {
-        name: i
-        for i, name in enumerate(dict.fromkeys(d.name for d in [*document.devices, *others]))
+    named: dict[str, PaneDevice] = {
+        d.name: {"fill": colours[d.name], "ink": text_colour(colours[d.name]), "name": d.name}
+        for d in [*document.devices, *others]
     }
+    devices = [*known, *(device for device in named.values() if device not in known)]
+    number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
     for layout in layouts:
         placement = layout.placement
@@ -98,13 +101,10 @@ def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) ->
             {
                 "name": layout.name,
                 "summary": summary,
-                "device": packed(first + numbers[placement.assignment.device[ops]], "u1"),
+                "device": packed(numbers[placement.assignment.device[ops]], "u1"),
                 "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4"),
             }
         )
-    devices: list[PaneDevice] = [
-        {"fill": colours[name], "ink": text_colour(colours[name]), "name": name} for name in number
-    ]
     return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
 
 

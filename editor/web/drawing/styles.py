@@ -251,7 +251,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         },
         {
             "selector": "node.sign.far",
-            "style": {"width": "data(farW)", "height": 26, "font-size": 22},
+            "style": {"label": "data(far)", "width": "data(farW)", "height": 26, "font-size": 22},
         },
         {"selector": "node.dim, node.faded", "style": {"opacity": 0.28}},
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
