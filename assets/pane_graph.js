@@ -132,7 +132,7 @@
       const { cy } = this,
         box = cy.nodes().boundingBox({ includeLabels: false }),
         zoom = Math.min((cy.width() - 2 * MARGIN) / box.w, (cy.height() - 2 * MARGIN) / box.h, LARGEST);
-      if (focus?.nonempty() && zoom < SEEN) this.bring(focus);
+      if (focus?.nonempty() && zoom < SEEN) this.bring(focus, CLEAR);
       else
         cy.viewport({
           zoom,
@@ -141,15 +141,18 @@
     }
 
     /* To the middle, unless it is seen. */
-    /** @param {CyNode} node */
-    bring(node) {
+    /**
+     * @param {CyNode} node
+     * @param {number} [zoom]
+     */
+    bring(node, zoom) {
       const view = this.cy.extent(),
         own = node.boundingBox({ includeLabels: false });
       const isSeen = own.x1 > view.x1 && own.x2 < view.x2 && own.y1 > view.y1 && own.y2 < view.y2;
-      if (isSeen && this.cy.zoom() >= READABLE) return;
-      const zoom = Math.max(this.cy.zoom(), CLEAR),
+      if (!zoom && isSeen && this.cy.zoom() >= READABLE) return;
+      const near = zoom ?? Math.max(this.cy.zoom(), CLEAR),
         { x, y } = node.position();
-      this.cy.viewport({ zoom, pan: { x: this.cy.width() / 2 - x * zoom, y: this.cy.height() / 2 - y * zoom } });
+      this.cy.viewport({ zoom: near, pan: { x: this.cy.width() / 2 - x * near, y: this.cy.height() / 2 - y * near } });
     }
   }
 

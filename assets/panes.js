@@ -126,7 +126,8 @@
     grid.replaceChildren();
     panes.graphs = layouts.map((layout, side) => pane(grid, layout, side));
     if (layouts.length === 2 && !areVersions()) grid.append(handle());
-    editor.one(".panes-note", box()).textContent = counts();
+    const note = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
+    editor.one(".panes-note", box()).textContent = counts() + note;
     setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
     firstLook();
   }

@@ -177,7 +177,7 @@ interface PaneGraph {
   mark(places: number[]): void;
   fade(only: boolean): void;
   look(focus?: CyNode): void;
-  bring(node: CyNode): void;
+  bring(node: CyNode, zoom?: number): void;
 }
 
 /** The comparison side by side. */

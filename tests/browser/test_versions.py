@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 from conftest import EXAMPLES
-from pages import Server, ready, says, says_exactly, until
+from pages import Server, ready, says, says_exactly, until, wait_for_figure
 from playwright.sync_api import Page, expect
 
 import editor
@@ -17,11 +17,11 @@ from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
 
 
-def add_document(server: Server, path: Path) -> str:
+def add_document(server: Server, path: Path, spec: str = "HETERO:CPU") -> str:
     """Puts a model into the workspace, as another server would do it; returns its id."""
     graph = editor.load_model(path)
-    devices = [dict(d.entry) for d in load_devices("HETERO:CPU")]
-    decisions = first_decisions(Settings(), devices, "HETERO:CPU")
+    devices = [dict(d.entry) for d in load_devices(spec)]
+    decisions = first_decisions(Settings(), devices, spec)
     store = Store(str(server.workspace))
     return store.create(path.name, str(path), graph.sha256, graph.define, decisions).id
 
@@ -133,3 +133,43 @@ def test_two_versions_stand_side_by_side_and_move_together(
     ]
     page.keyboard.press("Escape")
     expect(page.locator("#panes")).to_be_hidden()
+
+
+def test_layouts_of_a_large_model_stand_side_by_side_in_blocks(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    names = ["x", *(f"/layers.{i // 20}/t{i}" for i in range(900))]
+    nodes = [
+        onnx.helper.make_node("Relu" if i % 2 else "Neg", [names[i]], [names[i + 1]])
+        for i in range(900)
+    ]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4])
+        for name in (names[0], names[-1])
+    ]
+    graph = onnx.helper.make_graph(nodes, "large", ends[:1], ends[1:])
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    onnx.save(model, tmp_path / "large.onnx")
+    page.goto(f"{server.url}/d/{add_document(server, tmp_path / 'large.onnx', 'HETERO:GPU,CPU')}")
+    ready(page)
+    page.evaluate("hetero.askDetail({ do: 'mode', mode: 'ops' })")
+    until(page, "hetero.page.cy.nodes('.op').length === 900")
+    page.evaluate("hetero.paint([0, 1, 2, 3, 4], 1, true)")
+    wait_for_figure(page, "pins", 5)
+    page.click("role=tab[name='Compare']")
+    page.fill("#layout-name", "painted")
+    page.click("#layout-keep")
+    page.click("[data-pane='painted']")
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 0)
+    page.click("#compare-start")
+    page.click("[data-pane='this plan']")
+    page.click("#panes-open")
+    expect(page.locator("#panes figure").nth(1)).to_be_visible()
+    says(page.locator(".panes-note"), "5 of 900 ops are on another device (≠): ")
+    says(page.locator(".panes-note"), "a double click opens one")
+    for pane in ("heteroPanes.graphs[0]", "heteroPanes.graphs[1]"):
+        assert page.evaluate(f"{pane}.cy.nodes('.op').length") < 200
+        signs = page.evaluate(f"{pane}.cy.nodes('.sign').map((n) => n.data('label'))")
+        assert signs == ["≠ 5"]
