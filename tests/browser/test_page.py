@@ -348,7 +348,7 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     says(page.locator(".model-what"), "sequence length 8")
     page.click("role=tab[name='Compare']")
     names = page.locator("#sizes-names")
-    says(names, "Now: batch 1, sequence length sequence 8. Either name will do.")
+    says(names, "Now: batch 1 · sequence length 8 sequence. Either name will do.")
     expect(names.get_by_role("code").get_by_text("sequence", exact=True)).to_be_visible()
     page.fill("#sizes-list", "sequence length=8,64 batch=0,2")
     page.click("#sizes-compare")

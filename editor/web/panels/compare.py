@@ -140,10 +140,11 @@ def _dimensions(define: Mapping[str, int]) -> list[Any]:
     """What the dimensions are called, their names beside it where these are others, and their sizes now."""
     parts: list[Any] = ["Now: "]
     for name, size in define.items():
-        called = words_of_dimension(name)
-        parts += [", "] if len(parts) > 1 else []
-        parts += [f"{called} ", html.Code(name)] if called not in ("", name) else [html.Code(name)]
-        parts.append(f" {size:,}")
+        parts += [" · "] if len(parts) > 1 else []
+        if _has_words(name):
+            parts += [f"{words_of_dimension(name)} {size:,} ", html.Code(name)]
+        else:
+            parts += [html.Code(name), f" {size:,}"]
     return [*parts, ". Either name will do."] if any(map(_has_words, define)) else parts
 
 
