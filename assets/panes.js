@@ -161,12 +161,14 @@
     const frame = document.createElement("figure"),
       caption = document.createElement("figcaption"),
       name = document.createElement("b"),
+      summary = document.createElement("span"),
       graph = document.createElement("div");
     graph.className = "pane-graph";
     graph.setAttribute("role", "img");
     graph.setAttribute("aria-label", `Model coloured by ${layout.name}`);
     name.textContent = layout.name;
-    caption.append(name, ` ${layout.summary}`);
+    summary.textContent = summary.title = layout.summary;
+    caption.append(name, summary);
     frame.append(caption, graph);
     grid.append(frame);
     const made = new editor.PaneGraph(graph, layout, panes.data.devices),
@@ -389,8 +391,8 @@
         of = new Map();
       for (const i of own) of.set(layout.device[i], (of.get(layout.device[i]) ?? 0) + 1);
       const many = [...of].sort((a, b) => b[1] - a[1]),
-        words = many.map(
-          ([d, n]) => `${devices[d].name}${isBlock ? ` ${editor.grouped(n)}` : ` · subgraph ${layout.part[own[0]]}`}`,
+        words = many.map(([d, n]) =>
+          isBlock ? `${editor.grouped(n)} on ${devices[d].name}` : `${devices[d].name} · subgraph ${layout.part[own[0]]}`,
         );
       lines.push(
         many.length ? line(`${layout.name}: ${words.join(", ")}`, devices[many[0][0]].fill) : line(`${layout.name}: not there`),
