@@ -1,5 +1,5 @@
 /* A whole model on a plain canvas: ops in the viewport only, edges and names where they can be seen.
-   The map and the panes of a comparison are charts of one scene, each with its own colours. */
+   The map is a chart of it. */
 (() => {
   "use strict";
 
@@ -81,13 +81,8 @@
       this.box = /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */ (null);
       this.frame = 0;
       this.look = /** @type {((op: number) => Look) | null} */ (null);
-      this.other = /** @type {((op: number) => Look) | undefined} */ (undefined);
-      this.split = /** @type {number | undefined} */ (undefined);
-      this.chosen = /** @type {number | undefined} */ (undefined);
       this.onTap = /** @type {((op: number) => void) | undefined} */ (undefined);
       this.onBox = /** @type {((ops: number[]) => void) | undefined} */ (undefined);
-      this.onView = /** @type {((chart: Chart) => void) | undefined} */ (undefined);
-      this.fadeEdges = /** @type {(() => boolean) | undefined} */ (undefined);
       this.frameOf = /** @type {(() => Bounds | null) | undefined} */ (undefined);
     }
 
@@ -123,35 +118,6 @@
         this.left = this.scene.x[0] - w / 2 / this.zoom;
         this.top = Math.max(this.scene.y[0] - 60 / this.zoom, b.y0);
       }
-      this.moved();
-    }
-
-    moved() {
-      this.draw();
-      if (this.onView) this.onView(this);
-    }
-
-    middle() {
-      return {
-        x: this.left + this.canvas.clientWidth / 2 / this.zoom,
-        y: this.top + this.canvas.clientHeight / 2 / this.zoom,
-        zoom: this.zoom,
-      };
-    }
-
-    /** @param {{ x: number, y: number, zoom: number }} p */
-    lookAt(p) {
-      this.zoom = p.zoom;
-      this.left = p.x - this.canvas.clientWidth / 2 / this.zoom;
-      this.top = p.y - this.canvas.clientHeight / 2 / this.zoom;
-      this.moved();
-    }
-
-    /** @param {Chart} other */
-    follow(other) {
-      this.zoom = other.zoom;
-      this.left = other.left;
-      this.top = other.top;
       this.draw();
     }
 
@@ -183,18 +149,8 @@
       const z = this.zoom,
         from = s.firstBelow(this.top - s.height),
         to = s.firstBelow(this.top + h / z + s.height);
-      g.globalAlpha = this.fadeEdges?.() ? 0.3 : 1;
       if (z > 0.05 && to - from < 4000) this.edges(g, h, colour("--edge"));
-      g.globalAlpha = 1;
-      const { look, other } = this;
-      if (this.split === undefined || !other) this.ops(g, from, to, w, look);
-      else {
-        // two layouts, one on each side of a line
-        clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, look));
-        clipped(g, this.split, w, h, () => this.ops(g, from, to, w, other));
-        g.fillStyle = colour("--accent");
-        g.fillRect(this.split - 1, 0, 2, h);
-      }
+      this.ops(g, from, to, w, this.look);
       g.lineWidth = 2;
       g.strokeStyle = colour("--accent");
       const f = this.frameOf?.();
@@ -205,7 +161,6 @@
           Math.max((f.x2 - f.x1) * z, 4),
           Math.max((f.y2 - f.y1) * z, 4),
         );
-      if (this.chosen !== undefined && this.chosen >= 0) this.ring(g, this.chosen);
       if (this.box)
         g.strokeRect(
           Math.min(this.box.x0, this.box.x1),
@@ -213,22 +168,6 @@
           Math.abs(this.box.x1 - this.box.x0),
           Math.abs(this.box.y1 - this.box.y0),
         );
-    }
-
-    /**
-     * @param {CanvasRenderingContext2D} g
-     * @param {number} i
-     */
-    ring(g, i) {
-      const s = this.scene,
-        z = this.zoom;
-      g.lineWidth = 3;
-      g.strokeRect(
-        (s.x[i] - s.width / 2 - this.left) * z - 4,
-        (s.y[i] - s.height / 2 - this.top) * z - 4,
-        s.width * z + 8,
-        s.height * z + 8,
-      );
     }
 
     /* Ops of one colour are one path; far out they are at least a pixel and a half high. */
@@ -244,8 +183,7 @@
         z = this.zoom,
         high = Math.max(s.height * z, 1.5),
         wide = Math.max(s.width * z, 1.5),
-        paths = new Map(),
-        marks = new Path2D();
+        paths = new Map();
       const step = Math.max(1, Math.floor((to - from) / 60000)),
         right = this.left + w / z,
         named = z > 0.42;
@@ -262,7 +200,6 @@
         const x = (s.x[i] - this.left) * z - wide / 2,
           y = (s.y[i] - this.top) * z - high / 2;
         path.shape.rect(x, y, wide, high);
-        if (is.marked && high > 4) marks.rect(x - 1, y - 1, wide + 2, high + 2);
         if (named) path.names.push([i, is]);
       }
       g.textAlign = "center";
@@ -280,16 +217,9 @@
             y = (s.y[i] - this.top) * z,
             name = window.hetero.short(s.types[s.type[i]], LETTERS);
           g.fillStyle = path.faint ? soft : is.ink;
-          if (is.word) {
-            g.fillText(name, x, y - 7.5 * z);
-            g.fillText(is.word, x, y + 7.5 * z);
-          } else g.fillText(name, x, y);
+          g.fillText(name, x, y);
         });
       });
-      g.globalAlpha = 1;
-      g.lineWidth = 2;
-      g.strokeStyle = style.getPropertyValue("--ink").trim();
-      g.stroke(marks);
     }
 
     /**
@@ -352,28 +282,6 @@
       }
       return found;
     }
-
-    /* Brings an op to the middle. */
-    /** @param {number} i */
-    bring(i) {
-      this.lookAt({ x: this.scene.x[i], y: this.scene.y[i], zoom: Math.max(this.zoom, 0.5) });
-    }
-  }
-
-  /**
-   * @param {CanvasRenderingContext2D} g
-   * @param {number} x0
-   * @param {number} x1
-   * @param {number} h
-   * @param {() => void} work
-   */
-  function clipped(g, x0, x1, h, work) {
-    g.save();
-    g.beginPath();
-    g.rect(x0, 0, x1 - x0, h);
-    g.clip();
-    work();
-    g.restore();
   }
 
   /**
@@ -386,7 +294,7 @@
       const r = canvas.getBoundingClientRect();
       return { px: event.clientX - r.left, py: event.clientY - r.top };
     };
-    /** @type {{ p: { px: number, py: number }, left: number, top: number, moved: boolean, boxing: boolean, swiping: boolean } | null} */
+    /** @type {{ p: { px: number, py: number }, left: number, top: number, moved: boolean, boxing: boolean } | null} */
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button || !chart.ready) return;
@@ -397,7 +305,6 @@
         top: chart.top,
         moved: false,
         boxing: event.shiftKey && Boolean(chart.onBox),
-        swiping: chart.split !== undefined && Math.abs(p.px - chart.split) < 12,
       };
       canvas.setPointerCapture(event.pointerId);
     });
@@ -405,16 +312,13 @@
       if (!drag) return;
       const p = at(event);
       if (Math.abs(p.px - drag.p.px) + Math.abs(p.py - drag.p.py) > 3) drag.moved = true;
-      if (drag.swiping) {
-        chart.split = Math.min(Math.max(p.px, 0), canvas.clientWidth);
-        chart.draw();
-      } else if (drag.boxing) {
+      if (drag.boxing) {
         chart.box = { x0: drag.p.px, y0: drag.p.py, x1: p.px, y1: p.py };
         chart.draw();
       } else {
         chart.left = drag.left - (p.px - drag.p.px) / chart.zoom;
         chart.top = drag.top - (p.py - drag.p.py) / chart.zoom;
-        chart.moved();
+        chart.draw();
       }
     });
     canvas.addEventListener("pointerup", () => {
@@ -437,7 +341,7 @@
         chart.zoom = Math.min(4, Math.max(chart.zoom * Math.exp(-event.deltaY * 0.0015), 0.0005));
         chart.left = w.x - p.px / chart.zoom;
         chart.top = w.y - p.py / chart.zoom;
-        chart.moved();
+        chart.draw();
       },
       { passive: false },
     );

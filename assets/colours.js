@@ -8,29 +8,28 @@
   const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
   /* The colour mode where it is a scale and has figures; those of errors come with a measurement. */
-  /** @param {Messages.View} view */
-  function scaledMode(view) {
-    const mode = page.colourMode;
+  /** @param {Messages.View} view @param {string} [mode] */
+  function scaledMode(view, mode = page.colourMode) {
     if (mode !== "heat" && mode !== "weight" && mode !== "error") return null;
     return view[mode].length ? mode : null;
   }
 
   /* Fill and word of an op in the chosen colour mode. */
   /** @type {Hetero["lookOf"]} */
-  function lookOf(view, i) {
+  function lookOf(view, i, mode = page.colourMode) {
     const device = view.devices[view.device[i]];
-    if (page.colourMode.startsWith("level-")) {
-      const level = page.colourMode.slice(6);
+    if (mode.startsWith("level-")) {
+      const level = mode.slice(6);
       const kinds = [...new Set(view.devices.map((d) => d.levels[level]))].sort();
       return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], device.levels[level]];
     }
-    if (page.colourMode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
-    const scaled = scaledMode(view);
+    if (mode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
+    const scaled = scaledMode(view, mode);
     if (scaled) {
       const step = view[scaled][i];
       return [{ fill: HEAT[step], ink: step > 5 ? "#111418" : "#ffffff" }, device.name];
     }
-    if (page.colourMode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
+    if (mode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
     return [device, device.name];
   }
 

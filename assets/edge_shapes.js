@@ -11,7 +11,8 @@
     REST = 120, // milliseconds after the view last moved
     ROW = 40, // height in which nodes are kept together
     KEY = "hetero-edge-shapes";
-  let timer = 0;
+  /** @type {WeakMap<Cy, number>} */
+  const timers = new WeakMap();
 
   const hasShapes = () => localStorage.getItem(KEY) !== "off";
 
@@ -110,10 +111,11 @@
 
   /** @type {Hetero["labelEdges"]} */
   function labelEdges(cy) {
-    clearTimeout(timer);
-    timer = window.setTimeout(() => {
+    clearTimeout(timers.get(cy));
+    const timer = window.setTimeout(() => {
       if (!cy.destroyed()) label(cy);
     }, REST);
+    timers.set(cy, timer);
   }
 
   /** @type {Hetero["toggleShapes"]} */

@@ -56,9 +56,13 @@
 
   /** The looks of one plan. */
   class Dresser {
-    /** @param {Messages.View} view */
-    constructor(view) {
+    /**
+     * @param {Messages.View} view
+     * @param {string} [mode] colours other than those that are chosen
+     */
+    constructor(view, mode) {
       this.view = view;
+      this.mode = mode;
       this.names = view.devices.map((d) => d.name);
       this.index = new Map(view.ops.map((op, i) => [op, i]));
     }
@@ -74,7 +78,7 @@
       const view = this.view,
         i = this.index.get(/** @type {number} */ (data.op));
       if (i === undefined) return null;
-      const [look, word] = editor.lookOf(view, i),
+      const [look, word] = editor.lookOf(view, i, this.mode),
         far = fromAfar(`${signs([view.device[i]])} ${data.name}`, false);
       return {
         data: {
@@ -98,7 +102,7 @@
       let pinned = 0;
       ops.forEach((op) => {
         const i = /** @type {number} */ (this.index.get(op)),
-          look = editor.lookOf(view, i)[0],
+          look = editor.lookOf(view, i, this.mode)[0],
           share = shares.get(look.fill);
         if (share) share.count += 1;
         else shares.set(look.fill, { look: look, count: 1 });
@@ -234,8 +238,8 @@
   }
 
   /** @type {Hetero["dress"]} */
-  function dress(elements, view) {
-    const dresser = new Dresser(view);
+  function dress(elements, view, mode) {
+    const dresser = new Dresser(view, mode);
     for (const element of elements) {
       if (element.classes === "frame") continue;
       const isNode = "position" in element,

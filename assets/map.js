@@ -56,7 +56,6 @@
     return most - least;
   }
 
-  /** @type {Hetero["askScene"]} */
   async function askScene() {
     const data = await editor.ask("map").catch(editor.complain);
     if (!data) return;
@@ -64,7 +63,6 @@
     page.scene = new editor.Scene(data);
     editor.one("#map-note").textContent = "";
     if (!editor.one("#map-box").hidden) showScene();
-    editor.panesReady();
   }
 
   /* Where the ops that the canvas shows lie on the map. */
@@ -93,5 +91,5 @@
     return x1 > x2 ? null : { x1: x1 - s.width / 2, x2: x2 + s.width / 2, y1: y1 - s.height, y2: y2 + s.height };
   }
 
-  editor.provide({ toggleMap, askScene });
+  editor.provide({ toggleMap });
 })(window.hetero);

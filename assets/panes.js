@@ -3,24 +3,26 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page,
+    MOST_OPS = 800, // a larger model is drawn in blocks
+    SIGNS = ["", "≠", "+"], // of an op that is the same, differs, is in one model only
+    MOST_MOVES = 2, // that are named
+    BLINK_MS = 900;
   /** @type {PanesState} */
   const panes = {
-    charts: [],
+    graphs: [],
     data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
+    drawn: new Map(),
     mode: "side",
     only: false,
+    split: 0.5,
     timer: undefined,
-    wanted: false,
+    moving: false,
     at: undefined,
     regions: undefined,
     anchor: undefined,
     anchorSide: 0,
   };
-
-  /* What an op is in the other model, before its device. */
-  const SEEN = 0.2, // colours of ops and their outlines are told apart from here
-    STATES = ["", "changed · ", "only here · "];
 
   const box = () => editor.one("#panes");
 
@@ -34,24 +36,46 @@
 
   function openPanes() {
     const names = tickedNames();
-    if (names) editor.ask(`panes?${names}`).then(panesArrived, editor.complain);
+    if (names) editor.ask(`panes?${names}`).then(panesArrived).catch(editor.complain);
   }
 
   /** @type {Hetero["openVersions"]} */
   function openVersions(other) {
-    editor.ask(`versions?${new URLSearchParams({ other })}`).then(versionsArrived, editor.complain);
+    editor
+      .ask(`versions?${new URLSearchParams({ other })}`)
+      .then(versionsArrived)
+      .catch(editor.complain);
   }
 
   /** @param {Messages.Versions} data */
-  function versionsArrived(data) {
-    const [here, there] = data.layouts.map((l) => ({
-      ...unpacked(l),
-      state: editor.decode(l.state, Uint8Array),
-      twins: editor.decode(l.twins, Int32Array),
-      changes: l.changes,
-    }));
-    show([here, { ...there, scene: new editor.Scene(data.map) }], data.devices);
-  }
+  const versionsArrived = ({ layouts, devices }) =>
+    show(
+      layouts.map((layout) => ({
+        ...unpacked(layout),
+        document: layout.document,
+        ops: [...editor.decode(layout.ops, Uint32Array)],
+        named: layout.ops_named,
+        state: editor.decode(layout.state, Uint8Array),
+        twins: editor.decode(layout.twins, Int32Array),
+        changes: layout.changes,
+      })),
+      devices,
+    );
+
+  /** @param {Messages.Panes} data */
+  const panesArrived = ({ layouts, devices, ops_named: named }) =>
+    show(
+      layouts.map((layout) => ({ ...unpacked(layout), document: page.view.document, ops: page.view.ops, named })),
+      devices,
+    );
+
+  /** @param {Messages.Pane} layout */
+  const unpacked = ({ name, summary, device, part }) => ({
+    name,
+    summary,
+    device: editor.decode(device, Uint8Array),
+    part: editor.decode(part, Uint32Array),
+  });
 
   function downloadComparison() {
     const names = tickedNames();
@@ -79,47 +103,36 @@
     }, 0);
   }
 
-  /** @param {Messages.Panes} data */
-  function panesArrived(data) {
-    show(data.layouts.map(unpacked), data.devices);
-  }
-
-  /**
-   * @param {Messages.Pane} layout
-   * @returns {PaneLayout}
-   */
-  const unpacked = ({ name, summary, device, part }) => ({
-    name,
-    summary,
-    device: editor.decode(device, Uint8Array),
-    part: editor.decode(part, Uint32Array),
-  });
-
   /**
    * @param {PaneLayout[]} layouts
    * @param {Messages.PaneDevice[]} devices
    */
-  function show(layouts, devices) {
-    panes.data = { layouts, devices };
-    panes.at = panes.regions = panes.anchor = undefined;
-    panes.wanted = true;
-    box().hidden = false;
-    if (page.sceneOf === page.view.document) panesReady();
-    else editor.askScene();
-  }
-
-  /** @type {Hetero["panesReady"]} */
-  function panesReady() {
-    if (panes.wanted && panes.data && page.scene) {
-      panes.wanted = false;
-      setPanesMode(panes.data.layouts.length === 2 && !areVersions() ? panes.mode : "side", true);
+  async function show(layouts, devices) {
+    const isLarge = layouts.some((layout) => layout.ops.length > MOST_OPS),
+      mode = isLarge || page.detail?.mode === "blocks" ? "blocks" : "ops";
+    closePanes();
+    panes.drawn = new Map();
+    for (const { document } of layouts) {
+      if (panes.drawn.has(document)) continue;
+      const ask = (/** @type {Messages.DetailShown | null} */ detail) =>
+        editor.ask("drawing", { detail, change: null }, { document });
+      const own = document === page.view.document && page.detail,
+        first = await ask(own ? { ...own, mode } : null);
+      panes.drawn.set(document, first.detail.mode === mode ? first : await ask({ ...first.detail, mode }));
     }
+    panes.data = { layouts, devices };
+    box().hidden = false;
+    const grid = editor.one(".panes-grid", box());
+    grid.replaceChildren();
+    panes.graphs = layouts.map((layout, side) => pane(grid, layout, side));
+    if (layouts.length === 2 && !areVersions()) grid.append(handle());
+    const note = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
+    editor.one(".panes-note", box()).textContent = counts() + note;
+    setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
+    firstLook();
   }
 
   const areVersions = () => Boolean(panes.data.layouts[0].twins);
-
-  /** @param {PaneLayout} layout */
-  const sceneOf = (layout) => layout.scene ?? page.scene;
 
   /**
    * @param {number} i
@@ -127,6 +140,9 @@
    */
   const differs = (i, layout = panes.data.layouts[0]) =>
     layout.state ? layout.state[i] > 0 : panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
+
+  /** @param {PaneLayout} layout */
+  const signsOf = (layout) => (/** @type {number} */ i) => SIGNS[layout.state ? layout.state[i] : differs(i) ? 1 : 0];
 
   /* What an op of a pane is in another one; -1 where it is not there. */
   /**
@@ -137,255 +153,399 @@
   const twinOf = (i, from, to) => (from === to ? i : (panes.data.layouts[from].twins?.[i] ?? i));
 
   /**
+   * @param {HTMLElement} grid
    * @param {PaneLayout} layout
-   * @returns {(op: number) => Look}
+   * @param {number} side
    */
-  function lookOf(layout) {
-    return (i) => {
-      const device = panes.data.devices[layout.device[i]];
-      return {
-        fill: device.fill,
-        ink: device.ink,
-        word: layout.state ? `${STATES[layout.state[i]]}${device.short}` : `${device.short} · s${layout.part[i]}`,
-        faint: panes.only && !differs(i, layout),
-        marked: differs(i, layout),
-      };
-    };
+  function pane(grid, layout, side) {
+    const frame = document.createElement("figure"),
+      caption = document.createElement("figcaption"),
+      name = document.createElement("b"),
+      summary = document.createElement("span"),
+      graph = document.createElement("div");
+    graph.className = "pane-graph";
+    graph.setAttribute("role", "img");
+    graph.setAttribute("aria-label", `Model coloured by ${layout.name}`);
+    name.textContent = layout.name;
+    summary.textContent = summary.title = layout.summary;
+    caption.append(name, summary);
+    frame.append(caption, graph);
+    grid.append(frame);
+    const made = new editor.PaneGraph(graph, layout, panes.data.devices),
+      { cy } = made;
+    made.draw(elementsOf(layout), signsOf(layout));
+    made.fade(panes.only);
+    cy.on("viewport", () => moved(side));
+    cy.on("tap", "node.op", (event) => choose(side, made.placesOf(event.target)));
+    cy.on("dbltap", "node.group", ({ target }) => reopen(side, target, { do: "open", units: [target.data("unit")] }));
+    cy.on("dbltap", "node.frame", ({ target }) =>
+      reopen(side, target, { do: "close", scope: target.data("scope"), ops: [target.data("op")] }),
+    );
+    cy.on("dbltap", "node.holder", (event) => {
+      if (!areVersions()) editor.openBody(event.target.data("body"));
+    });
+    cy.on("mouseover", "node.op, edge", ({ target }) => tell(side, target));
+    cy.on("mouseout viewport tapstart", hush);
+    return made;
+  }
+
+  /** @param {PaneLayout} layout */
+  const elementsOf = (layout) => panes.drawn.get(layout.document)?.elements ?? [];
+
+  /* A block opens or closes in all panes of its model, and stays where it was in the one that was clicked. */
+  /**
+   * @param {number} side
+   * @param {CyNode} target
+   * @param {DrawingChange} change
+   */
+  async function reopen(side, target, change) {
+    const { document } = panes.data.layouts[side],
+      drawn = panes.drawn.get(document),
+      graph = panes.graphs[side];
+    if (drawn?.detail.mode !== "blocks") return;
+    const first = graph.placesOf(target)[0],
+      was = target.renderedPosition(),
+      next = await editor.ask("drawing", { detail: drawn.detail, change }, { document });
+    if (!next.elements || panes.graphs[side] !== graph) return;
+    panes.drawn.set(document, next);
+    for (const each of panes.graphs) {
+      if (each.layout.document !== document) continue;
+      each.draw(next.elements, signsOf(each.layout));
+      each.fade(panes.only);
+    }
+    panes.at = panes.regions = undefined;
+    const now = graph.nodeOf(first).renderedPosition();
+    graph.cy.panBy({ x: was.x - now.x, y: was.y - now.y });
+    hush();
+  }
+
+  /* The other panes show the same place; of another model, the anchor is at the same place. */
+  /** @param {number} side */
+  function moved(side) {
+    if (panes.moving) return;
+    panes.moving = true;
+    const { cy } = panes.graphs[side],
+      zoom = cy.zoom();
+    panes.graphs.forEach((other, to) => {
+      if (to === side) return;
+      const pan = areVersions() ? panBeside(side, to) : cy.pan();
+      if (pan) other.cy.viewport({ zoom, pan });
+    });
+    panes.moving = false;
   }
 
   /**
-   * @param {string} mode
-   * @param {boolean} fresh
+   * @param {number} side
+   * @param {number} to
    */
-  function setPanesMode(mode, fresh) {
-    const before = panes.charts[0]?.middle(),
-      two = panes.data.layouts.length === 2 && !areVersions();
+  function panBeside(side, to) {
+    const { cy } = panes.graphs[side],
+      twins = panes.data.layouts[side].twins ?? new Int32Array(),
+      view = cy.extent(),
+      middle = { x: (view.x1 + view.x2) / 2, y: (view.y1 + view.y2) / 2 },
+      away = (/** @type {CyNode} */ node) => Math.abs(node.position("x") - middle.x) + Math.abs(node.position("y") - middle.y);
+    // The same op as long as it is seen: another one at each step would make the other model jump.
+    const held = panes.anchorSide === side && panes.anchor !== undefined && twins[panes.anchor] >= 0;
+    if (!held || away(panes.graphs[side].nodeOf(/** @type {number} */ (panes.anchor))) > view.w / 2) {
+      let best = -1,
+        least = Infinity;
+      cy.nodes(".op").forEach((node) => {
+        const far = away(node);
+        if (far >= least) return;
+        const place = panes.graphs[side].placesOf(node).find((/** @type {number} */ i) => twins[i] >= 0);
+        if (place === undefined) return;
+        best = place;
+        least = far;
+      });
+      if (best < 0) return null;
+      panes.anchor = best;
+      panes.anchorSide = side;
+    }
+    const i = /** @type {number} */ (panes.anchor),
+      at = panes.graphs[side].nodeOf(i).renderedPosition(),
+      there = panes.graphs[to].nodeOf(twins[i]).position(),
+      zoom = cy.zoom();
+    return { x: at.x - there.x * zoom, y: at.y - there.y * zoom };
+  }
+
+  /**
+   * @param {number} side
+   * @param {number[]} places
+   */
+  function choose(side, places) {
+    panes.graphs.forEach((graph, to) => graph.mark(places.map((i) => twinOf(i, side, to))));
+    if (areVersions()) {
+      panes.anchor = places[0];
+      panes.anchorSide = side;
+      moved(side);
+      if (places.length === 1) editor.one(".panes-note", box()).textContent = inOther(places[0], side);
+    }
+    const own = places.map((i) => twinOf(i, side, 0)).filter((i) => i >= 0);
+    if (own.length) editor.set("selection", { data: { ops: own.map((i) => panes.data.layouts[0].ops[i]), select: true } });
+  }
+
+  /* What an op is in the other model. */
+  /**
+   * @param {number} i
+   * @param {number} side
+   */
+  function inOther(i, side) {
+    const layout = panes.data.layouts[side],
+      words = ["the same in both", layout.changes?.[i] || "changed", `only in ${layout.name}`];
+    return `${layout.named[i][0]}: ${words[layout.state?.[i] ?? 0]}`;
+  }
+
+  /**
+   * @param {number} count
+   * @param {string} [noun]
+   */
+  const plural = (count, noun = "op") => `${editor.grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+  /* From which device to which, the most ops first; with more than two layouts all of theirs in order. */
+  /** @param {number[]} places */
+  function moves(places) {
+    const { layouts, devices } = panes.data,
+      found = /** @type {Map<string, number>} */ (new Map());
+    for (const i of places) {
+      const way = layouts.map((l) => devices[l.device[i]].name).join(" → ");
+      found.set(way, (found.get(way) ?? 0) + 1);
+    }
+    const all = [...found].sort((a, b) => b[1] - a[1]);
+    if (all.length === 1) return all[0][0];
+    const named = all.slice(0, MOST_MOVES).map(([way, count]) => `${editor.grouped(count)} ${way}`);
+    return named.join(", ") + (all.length > MOST_MOVES ? ", …" : "");
+  }
+
+  /* How many ops differ, in words. */
+  function counts() {
+    const [here, there] = panes.data.layouts;
+    if (areVersions()) {
+      const of = (/** @type {PaneLayout} */ layout, /** @type {number} */ state) =>
+        layout.state?.filter((s) => s === state).length;
+      return `${of(here, 1)} changed (≠), ${of(here, 2)} only on the left, ${of(there, 2)} only on the right (+)`;
+    }
+    const found = [...here.ops.keys()].filter((i) => differs(i)),
+      all = plural(here.ops.length);
+    if (!found.length) return `All ${all} are on the same devices`;
+    const many = found.length === here.ops.length ? `All ${all}` : `${editor.grouped(found.length)} of ${all}`;
+    const [is, has] = found.length === 1 ? ["is", "has"] : ["are", "have"];
+    return panes.data.layouts.length === 2
+      ? `${many} ${is} on another device (≠): ${moves(found)}`
+      : `${many} ${has} different devices (≠)`;
+  }
+
+  /** @param {string} text @param {string} [colour] */
+  function line(text, colour) {
+    const element = document.createElement("div");
+    if (colour) {
+      const swatch = document.createElement("span");
+      swatch.className = "swatch";
+      swatch.style.backgroundColor = colour;
+      element.append(swatch);
+    }
+    element.append(text);
+    return element;
+  }
+
+  /* What is under the pointer: the op, and its device in each layout. */
+  /**
+   * @param {number} side
+   * @param {CyNode | import("cytoscape").EdgeSingular} target
+   */
+  function tell(side, target) {
+    const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
+    if (!lines) return;
+    const tip = editor.one(".panes-tip", box()),
+      head = document.createElement("b"),
+      frame = panes.graphs[side].cy.container()?.getBoundingClientRect(),
+      around = box().getBoundingClientRect(),
+      at = target.isNode() ? target.renderedPosition() : target.renderedMidpoint(),
+      half = target.isNode() ? target.renderedWidth() / 2 + 12 : 12;
+    if (!frame) return;
+    head.textContent = lines[0];
+    tip.replaceChildren(head, ...lines.slice(1));
+    tip.hidden = false;
+    const x = frame.left - around.left + at.x,
+      right = x + half + tip.offsetWidth < around.width ? x + half : x - half - tip.offsetWidth,
+      y = frame.top - around.top + at.y - 20;
+    tip.style.left = `${Math.max(8, right)}px`;
+    tip.style.top = `${Math.max(8, Math.min(y, around.height - tip.offsetHeight - 8))}px`;
+  }
+
+  /** @param {number} side @param {CyNode} node @returns {[string, ...HTMLElement[]]} */
+  function tellNode(side, node) {
+    const { layouts, devices } = panes.data,
+      places = panes.graphs[side].placesOf(node),
+      count = panes.graphs[side].differing.get(node.id())?.length ?? 0,
+      isBlock = node.hasClass("group"),
+      [type, name] = layouts[side].named[places[0]];
+    const lines = [
+      line(
+        isBlock
+          ? `${plural(places.length)}, ${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`
+          : name,
+      ),
+    ];
+    layouts.forEach((layout, to) => {
+      const own = places.map((i) => twinOf(i, side, to)).filter((i) => i >= 0),
+        of = new Map();
+      for (const i of own) of.set(layout.device[i], (of.get(layout.device[i]) ?? 0) + 1);
+      const many = [...of].sort((a, b) => b[1] - a[1]),
+        words = many.map(([d, n]) =>
+          isBlock ? `${editor.grouped(n)} on ${devices[d].name}` : `${devices[d].name} · subgraph ${layout.part[own[0]]}`,
+        );
+      lines.push(
+        many.length ? line(`${layout.name}: ${words.join(", ")}`, devices[many[0][0]].fill) : line(`${layout.name}: not there`),
+      );
+    });
+    if (areVersions() && !isBlock) lines.push(line(inOther(places[0], side)));
+    return [isBlock ? node.data("name") : type, ...lines];
+  }
+
+  /** @param {number} side @param {import("cytoscape").EdgeSingular} edge @returns {[string, ...HTMLElement[]] | null} */
+  function tellEdge(side, edge) {
+    if (edge.data("states")) return null;
+    const words = edge.hasClass("transfer")
+      ? "moves from one device to another"
+      : edge.hasClass("boundary")
+        ? "to another subgraph of the same device"
+        : "stays on its device";
+    return [edge.data("shape"), line(`${panes.data.layouts[side].name}: ${words}`)];
+  }
+
+  function hush() {
+    editor.one(".panes-tip", box()).hidden = true;
+  }
+
+  /** @type {Hetero["setPanesMode"]} */
+  function setPanesMode(mode) {
+    const { layouts } = panes.data,
+      two = layouts.length === 2 && !areVersions(),
+      grid = editor.one(".panes-grid", box()),
+      frames = editor.all("figure", grid),
+      view = panes.graphs[0].cy.extent(),
+      zoom = panes.graphs[0].cy.zoom();
     clearInterval(panes.timer);
-    panes.mode = mode;
-    const grid = editor.one(".panes-grid", box());
-    grid.textContent = "";
-    const shown = mode === "side" ? panes.data.layouts.map((l) => [l]) : [panes.data.layouts];
-    grid.style.gridTemplateColumns = `repeat(${shown.length === 4 ? 2 : shown.length}, minmax(0, 1fr))`;
-    panes.charts = shown.map((layouts) => pane(grid, layouts));
+    if (two) panes.mode = mode;
+    grid.dataset.mode = mode;
+    grid.style.gridTemplateColumns = `repeat(${mode === "side" ? (layouts.length === 4 ? 2 : layouts.length) : 1}, minmax(0, 1fr))`;
     editor.all("[data-panes-mode]", box()).forEach((each) => {
       const b = /** @type {HTMLButtonElement} */ (each);
       b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
       b.disabled = b.dataset.panesMode !== "side" && !two;
     });
-    editor.one(".panes-note", box()).textContent = counts();
-    setTimeout(() => {
-      if (before && !fresh) panes.charts[0].lookAt(before);
-      else firstLook();
-      if (mode === "swipe") {
-        const c = panes.charts[0];
-        c.split = c.canvas.clientWidth / 2;
-        c.draw();
-      }
-    }, 0);
-    if (mode === "blink") blink();
-  }
-
-  /**
-   * @param {HTMLElement} grid
-   * @param {PaneLayout[]} layouts
-   */
-  function pane(grid, layouts) {
-    const frame = document.createElement("figure"),
-      caption = document.createElement("figcaption"),
-      canvas = document.createElement("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `Model coloured by ${layouts.map((l) => l.name).join(" and ")}`);
-    layouts.forEach((l, k) => {
-      const line = document.createElement("span"),
-        name = document.createElement("b");
-      name.textContent = l.name;
-      line.append(name, ` ${l.summary}`);
-      line.className = `pane-${k}`;
-      caption.append(line);
-    });
-    frame.append(caption, canvas);
-    grid.append(frame);
-    const chart = new editor.Chart();
-    const side = panes.data.layouts.indexOf(layouts[0]);
-    chart.scene = sceneOf(layouts[0]);
-    chart.look = lookOf(layouts[0]);
-    chart.fadeEdges = () => panes.only;
-    if (layouts[1]) chart.other = lookOf(layouts[1]);
-    chart.onView = (c) =>
-      panes.charts.forEach((other) => {
-        if (other === c) return;
-        if (areVersions()) keepBeside(c, side, other);
-        else other.follow(c);
-      });
-    chart.onTap = (i) => {
-      panes.charts.forEach((c, to) => {
-        c.chosen = twinOf(i, side, to);
-        c.draw();
-      });
-      if (areVersions()) {
-        panes.anchor = i;
-        panes.anchorSide = side;
-        chart.moved();
-        tellVersion(i, side);
-      }
-      const own = twinOf(i, side, 0);
-      if (own >= 0) editor.set("selection", { data: { ops: [page.view.ops[own]], select: true } });
-    };
-    chart.show(canvas);
-    return chart;
-  }
-
-  /* The other model at the same zoom, with the op that is in both where it is in this one. */
-  /**
-   * @param {Chart} chart
-   * @param {number} side
-   * @param {Chart} other
-   */
-  function keepBeside(chart, side, other) {
-    const own = chart.scene,
-      middle = chart.middle(),
-      its = panes.data.layouts[side].twins ?? new Int32Array(),
-      away = (/** @type {number} */ i) => Math.abs(own.x[i] - middle.x) + Math.abs(own.y[i] - middle.y),
-      half = chart.canvas.clientWidth / 2 / chart.zoom;
-    // The same op as long as it is seen: another one at each step would make the other model jump.
-    if (panes.anchorSide !== side || panes.anchor === undefined || !(its[panes.anchor] >= 0) || away(panes.anchor) > half) {
-      let best = -1;
-      for (let i = 0; i < its.length; i += 1) if (its[i] >= 0 && (best < 0 || away(i) < away(best))) best = i;
-      if (best < 0) return;
-      panes.anchor = best;
-      panes.anchorSide = side;
-    }
-    const twin = its[panes.anchor];
-    other.zoom = chart.zoom;
-    other.left = other.scene.x[twin] - (own.x[panes.anchor] - chart.left);
-    other.top = other.scene.y[twin] - (own.y[panes.anchor] - chart.top);
-    other.draw();
-  }
-
-  /* What a chosen op is in the other model. */
-  /**
-   * @param {number} i
-   * @param {number} side
-   */
-  function tellVersion(i, side) {
-    const layout = panes.data.layouts[side],
-      state = layout.state?.[i] ?? 0,
-      words = ["the same in both", layout.changes?.[i] || "changed", `only in ${layout.name}`][state],
-      scene = sceneOf(layout);
-    editor.one(".panes-note", box()).textContent = `${scene.types[scene.type[i]]}: ${words}`;
-  }
-
-  /* How many ops differ, in words. */
-  function counts() {
-    if (!areVersions()) {
-      const count = [...page.scene.x.keys()].filter((i) => differs(i)).length;
-      const [differ, they] = count === 1 ? ["differs", "it has"] : ["differ", "they have"];
-      return `${count} of ${page.scene.count} ops ${differ}${count ? `: ${they} an outline` : ""}`;
-    }
-    const [here, there] = panes.data.layouts,
-      of = (/** @type {PaneLayout} */ layout, /** @type {number} */ state) => layout.state?.filter((s) => s === state).length;
-    return `${of(here, 1)} changed, ${of(here, 2)} only on the left, ${of(there, 2)} only on the right`;
-  }
-
-  function blink() {
-    const looks = panes.data.layouts.map(lookOf),
-      spans = box().querySelectorAll("figcaption span");
+    for (const frame of frames) frame.classList.remove("off");
+    split(panes.split);
+    panes.moving = true;
+    for (const { cy } of panes.graphs) cy.resize();
+    panes.moving = false;
+    const { cy } = panes.graphs[0],
+      x = cy.width() / 2 - ((view.x1 + view.x2) / 2) * zoom,
+      y = cy.height() / 2 - ((view.y1 + view.y2) / 2) * zoom;
+    cy.viewport({ zoom, pan: { x, y } });
+    if (mode !== "blink") return;
     let turn = 0;
     const step = () => {
-      panes.charts[0].look = looks[turn];
-      spans.forEach((s, k) => s.classList.toggle("off", k !== turn));
-      panes.charts[0].draw();
+      frames.forEach((frame, k) => frame.classList.toggle("off", k !== turn));
       turn = 1 - turn;
     };
     step();
-    panes.timer = setInterval(step, 900);
+    panes.timer = window.setInterval(step, BLINK_MS);
+  }
+
+  /* Where the line of a swipe is: the second layout is right of it. */
+  /** @param {number} share */
+  function split(share) {
+    const grid = editor.one(".panes-grid", box()),
+      line = /** @type {HTMLElement | null} */ (grid.querySelector(".swipe"));
+    panes.split = Math.max(0, Math.min(1, share));
+    const percent = `${(100 * panes.split).toFixed(1)}%`;
+    editor.all("figure", grid)[1].style.clipPath = grid.dataset.mode === "swipe" ? `inset(0 0 0 ${percent})` : "";
+    if (!line) return;
+    line.style.left = percent;
+    line.setAttribute("aria-valuenow", String(Math.round(100 * panes.split)));
+  }
+
+  function handle() {
+    const line = document.createElement("div");
+    line.className = "swipe";
+    line.tabIndex = 0;
+    line.setAttribute("role", "slider");
+    line.setAttribute("aria-label", "Line between the two layouts");
+    line.setAttribute("aria-valuemin", "0");
+    line.setAttribute("aria-valuemax", "100");
+    line.addEventListener("pointerdown", (event) => line.setPointerCapture(event.pointerId));
+    line.addEventListener("pointermove", (event) => {
+      const around = /** @type {HTMLElement} */ (line.parentElement).getBoundingClientRect();
+      if (line.hasPointerCapture(event.pointerId)) split((event.clientX - around.left) / around.width);
+    });
+    line.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -0.05, ArrowRight: 0.05 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      event.stopPropagation();
+      split(panes.split + step);
+    });
+    return line;
   }
 
   /** @type {Hetero["onlyDifferences"]} */
   function onlyDifferences(button) {
     panes.only = !panes.only;
     button.setAttribute("aria-pressed", String(panes.only));
-    panes.charts.forEach((c) => c.draw());
+    for (const graph of panes.graphs) graph.fade(panes.only);
   }
 
   /* All of the model; where that would be too small, where the layouts begin to differ, or the beginning where they do not. */
   function firstLook() {
-    const chart = panes.charts[0],
-      first = [...page.scene.x.keys()].find((i) => differs(i)); // in the order of the model, which wrapped drawings do not go from top to bottom
-    chart.fit(true);
-    if (chart.zoom >= SEEN) return;
-    chart.fit();
-    if (first === undefined) return;
-    const zoom = Math.max(chart.zoom, 0.45),
-      highest = page.scene.bounds.y0 + (chart.canvas.clientHeight / 2 - 16) / zoom;
-    chart.lookAt({ x: page.scene.x[first], y: Math.max(page.scene.y[first], highest), zoom: zoom }); // nothing lies above the model
+    const [graph] = panes.graphs,
+      first = panes.data.layouts[0].ops.findIndex((_op, i) => differs(i));
+    graph.look(graph.nodeOf(Math.max(first, 0)));
   }
 
-  /* Ops that differ in the same way and touch each other are one difference; of another model those that this one lacks. */
-  /**
-   * @param {PaneLayout} layout
-   * @param {number} side
-   */
-  function regionsOf(layout, side) {
-    const s = sceneOf(layout),
-      near = new Map(),
-      isOne = (/** @type {number} */ i) => (side ? layout.state?.[i] === 2 : differs(i)),
-      kind = (/** @type {number} */ i) => layout.state?.[i] ?? panes.data.layouts.map((l) => l.device[i]).join(),
-      found = [],
-      seen = new Set();
-    for (let e = 0; e < s.source.length; e++) {
-      const a = s.source[e],
-        b = s.target[e];
-      if (!isOne(a) || !isOne(b) || kind(a) !== kind(b)) continue;
-      (near.get(a) || near.set(a, []).get(a)).push(b);
-      (near.get(b) || near.set(b, []).get(b)).push(a);
-    }
-    for (let first = 0; first < s.count; first++) {
-      if (seen.has(first) || !isOne(first)) continue;
-      const region = [first];
-      seen.add(first);
-      for (let k = 0; k < region.length; k++)
-        (near.get(region[k]) || []).forEach((/** @type {number} */ n) => {
-          if (!seen.has(n)) {
-            seen.add(n);
-            region.push(n);
-          }
-        });
-      found.push({ side, ops: region });
-    }
-    return found;
+  /* Nodes that differ and touch each other are one difference; of another model those that this one lacks. */
+  /** @param {PaneGraph} graph @param {number} side */
+  function regionsOf({ cy, differing, layout }, side) {
+    const kind = (/** @type {number[]} */ places) =>
+      layout.state ? layout.state[places[0]] : [...new Set(places.map((i) => moves([i])))].sort().join();
+    const kinds = new Map(
+      [...differing]
+        .filter(([, places]) => !side || places.some((i) => layout.state?.[i] === 2))
+        .map(([id, places]) => [id, kind(places)]),
+    );
+    const touch = cy.edges().filter((edge) => {
+      const own = kinds.get(edge.source().id());
+      return own !== undefined && own === kinds.get(edge.target().id());
+    });
+    const nodes = cy.nodes().filter((node) => kinds.has(node.id()));
+    return nodes
+      .union(touch)
+      .components()
+      .map((part) => ({
+        side,
+        places: part
+          .nodes()
+          .toArray()
+          .flatMap((node) => differing.get(node.id()) ?? [])
+          .sort((a, b) => a - b),
+      }))
+      .sort((a, b) => a.places[0] - b.places[0]);
   }
-
-  const regions = () => (areVersions() ? panes.data.layouts : panes.data.layouts.slice(0, 1)).flatMap(regionsOf);
 
   /** @type {Hetero["nextDifference"]} */
   function nextDifference(step) {
-    panes.regions = panes.regions || regions();
+    panes.regions ??= (areVersions() ? panes.graphs : panes.graphs.slice(0, 1)).flatMap(regionsOf);
     const all = panes.regions;
     if (!all.length) return;
     panes.at = panes.at === undefined ? (step > 0 ? 0 : all.length - 1) : (panes.at + step + all.length) % all.length;
-    const { side, ops: region } = all[panes.at],
-      first = region[0],
-      s = sceneOf(panes.data.layouts[side]);
-    panes.charts[side].bring(first);
-    panes.charts[side].onTap?.(first);
-    if (areVersions()) {
-      const note = editor.one(".panes-note", box());
-      note.textContent = `difference ${panes.at + 1} of ${all.length}: ${note.textContent}`;
-      return;
-    }
-    const where = panes.data.layouts.map((l) => panes.data.devices[l.device[first]].short).join(" → ");
-    editor.one(".panes-note", box()).textContent =
-      "difference " +
-      (panes.at + 1) +
-      " of " +
-      all.length +
-      ": " +
-      region.length +
-      (region.length === 1 ? " op from " : " ops from ") +
-      s.types[s.type[first]] +
-      ", " +
-      where;
+    const { side, places } = all[panes.at],
+      graph = panes.graphs[side];
+    graph.bring(graph.nodeOf(places[0]));
+    choose(side, areVersions() ? places.slice(0, 1) : places);
+    const words = areVersions()
+      ? inOther(places[0], side)
+      : `${plural(places.length)} from ${graph.layout.named[places[0]][0]}, ${moves(places)}`;
+    editor.one(".panes-note", box()).textContent = `difference ${panes.at + 1} of ${all.length}: ${words}`;
   }
 
   /** @type {Hetero["closePanes"]} */
@@ -394,16 +554,20 @@
     if (!element || element.hidden) return false;
     element.hidden = true;
     clearInterval(panes.timer);
-    panes.charts = [];
+    for (const { cy } of panes.graphs) cy.destroy();
+    panes.graphs = [];
     panes.at = panes.regions = panes.anchor = undefined;
+    hush();
     return true;
   }
 
   /** @type {Hetero["fitPanes"]} */
-  const fitPanes = () => panes.charts[0]?.fit(true);
+  const fitPanes = () => panes.graphs[0]?.look();
 
-  /** @type {Hetero["panesRedraw"]} */
-  const panesRedraw = () => panes.charts.forEach((chart) => chart.draw());
+  /** @type {Hetero["panesRestyle"]} */
+  function panesRestyle() {
+    for (const graph of panes.graphs) graph.restyle();
+  }
 
   editor.provide({
     openPanes,
@@ -411,8 +575,7 @@
     downloadComparison,
     closePanes,
     tickPane,
-    panesReady,
-    panesRedraw,
+    panesRestyle,
     setPanesMode,
     onlyDifferences,
     nextDifference,

@@ -49,12 +49,9 @@
   function show(event, begun) {
     const { run, done, samples } = event;
     editor.set("bench-text", { children: event.text });
-    editor.set("bench-progress", { value: (100 * event.share).toFixed(1), hidden: done });
+    editor.set("bench-progress", { value: event.share === null ? null : (100 * event.share).toFixed(1), hidden: done });
     setButtons(!done);
-    if (!done) {
-      const doing = { profile: "Profiling", tune: "Tuning", accuracy: "Comparing" }[event.kind] ?? "Measuring";
-      editor.set("bench-open", { children: `${doing} ${Math.round(100 * event.share)} %`, className: "running" });
-    }
+    if (!done) editor.set("bench-open", { children: event.label, className: "running" });
     if (!begun && !done)
       editor.set("run", { data: { run, done, samples: 0 } }); // an empty chart, which reads its library
     else if (done || (samples && Date.now() - drawn > CHART_EVERY)) {

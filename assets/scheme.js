@@ -36,7 +36,7 @@
     editor.set("scheme", { data: root.dataset.scheme });
     setTimeout(() => {
       window.heteroMap.draw();
-      editor.panesRedraw();
+      editor.panesRestyle();
     }, 50); // a canvas does not follow style sheets
   }
 

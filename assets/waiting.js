@@ -75,7 +75,7 @@
   }
 
   /* Dash says nowhere that it waits for an answer, so its requests are counted here, and others that may take long. */
-  const LONG = /_dash-update-component|\/_page\?|\/(edits|drawing|panes|comparison|imports|calibrate)(\?|$)/;
+  const LONG = /_dash-update-component|\/_page\?|\/(edits|drawing|panes|versions|comparison|imports|calibrate)(\?|$)/;
   const ask = window.fetch;
   window.fetch = (input, options) => {
     const answer = ask(input, options);

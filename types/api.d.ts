@@ -260,10 +260,10 @@ export interface Selection {
   weights?: boolean;
 }
 /**
- * What is drawn, and what to change of it; the server keeps neither.
+ * What is drawn, or null for what a document opens with, and what to change of it; the server keeps neither.
  */
 export interface DrawingRequest {
-  detail: Detail;
+  detail: Detail | null;
   change?: (DrawMode | OpenBlocks | CloseBlocks | ChangeLevel | Restore | Reveal | Find) | null;
 }
 /**
@@ -676,19 +676,20 @@ export interface Pane {
   part: string;
 }
 /**
- * Colours and a short name.
+ * Colours and a name.
  */
 export interface PaneDevice {
   fill: string;
   ink: string;
-  short: string;
+  name: string;
 }
 /**
- * Layouts side by side.
+ * Layouts side by side; ``ops_named`` has type and name of each visible op.
  */
 export interface Panes {
   layouts: Pane[];
   devices: PaneDevice[];
+  ops_named: string[][];
 }
 /**
  * Long work: ``done`` of ``total`` steps, or of 0 where they are not counted.
@@ -735,7 +736,8 @@ export interface RunEvent {
   kind: string;
   done: boolean;
   text: string;
-  share: number;
+  label: string;
+  share: number | null;
   samples: number;
 }
 /**
@@ -799,13 +801,17 @@ export interface Uploaded {
 }
 /**
  * One of two models: ``state`` is uint8 per visible op (0 the same in both, 1 changed, 2 only here), ``twins`` int32: the
- * place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place.
+ * place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place, ``ops`` the
+ * numbers of the visible ops as uint32, ``ops_named`` type and name of each.
  */
 export interface VersionPane {
   name: string;
   summary: string;
   device: string;
   part: string;
+  document: string;
+  ops: string;
+  ops_named: string[][];
   state: string;
   twins: string;
   changes: {
@@ -813,11 +819,10 @@ export interface VersionPane {
   };
 }
 /**
- * Two models side by side, with the drawing of the second.
+ * Two models side by side.
  */
 export interface Versions {
   layouts: VersionPane[];
   devices: PaneDevice[];
-  map: MapData;
 }
 export as namespace Messages;

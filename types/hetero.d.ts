@@ -31,10 +31,7 @@ interface Place {
 interface Look {
   fill: string;
   ink: string;
-  word?: string;
   faint?: boolean;
-  /** Has an outline. */
-  marked?: boolean;
 }
 
 /** One thing that a person can do: by key, in the palette, in the context menu; listed in the help sheet. */
@@ -104,7 +101,7 @@ interface PageState {
   messageUntil: number;
   hovered: CyNode | import("cytoscape").EdgeSingular | null;
   hoverPlace: string;
-  /** Missing until the map or a comparison asked for it. */
+  /** Missing until the map asked for it. */
   scene: Scene;
   sceneOf: string;
 }
@@ -137,54 +134,67 @@ interface Chart {
   box: { x0: number; y0: number; x1: number; y1: number } | null;
   frame: number;
   look: ((op: number) => Look) | null;
-  /** A second look, right of `split`. */
-  other?: (op: number) => Look;
-  split?: number;
-  chosen?: number;
   readonly ready: boolean;
   readonly count: number;
   onTap?(op: number): void;
   onBox?(ops: number[]): void;
-  onView?(chart: Chart): void;
-  fadeEdges?(): boolean;
   frameOf?(): Bounds | null;
   show(canvas: HTMLCanvasElement | null): void;
   fit(whole?: boolean): void;
-  moved(): void;
-  middle(): { x: number; y: number; zoom: number };
-  lookAt(place: { x: number; y: number; zoom: number }): void;
-  follow(other: Chart): void;
   draw(): void;
-  bring(op: number): void;
   at(p: { px: number; py: number }): { x: number; y: number };
   nearest(p: { px: number; py: number }): number;
   inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
 }
 
-/** A layout of a comparison with its arrays unpacked. */
+/** A layout of a comparison with its arrays unpacked, in the order of `ops`. */
 interface PaneLayout {
   name: string;
   summary: string;
+  document: string;
+  ops: number[];
+  /** Type and name of each op. */
+  named: string[][];
   device: Uint8Array;
   part: Uint32Array;
-  /** Of another model: its drawing, and of each op what it is there. */
-  scene?: Scene;
+  /** Of another model: what each op is there. */
   state?: Uint8Array;
   twins?: Int32Array;
   changes?: Record<string, string>;
 }
 
+/** One pane of a comparison; see `pane_graph.js`. */
+interface PaneGraph {
+  readonly layout: PaneLayout;
+  readonly cy: Cy;
+  /** Nodes, and the places of their ops that differ. */
+  readonly differing: Map<string, number[]>;
+  draw(elements: GraphElement[], signOf: (place: number) => string): void;
+  /** In the colours of the page, light or dark. */
+  restyle(): void;
+  placesOf(node: CyNode): number[];
+  nodeOf(place: number): CyNode;
+  mark(places: number[]): void;
+  fade(only: boolean): void;
+  look(focus?: CyNode): void;
+  bring(node: CyNode, zoom?: number): void;
+}
+
 /** The comparison side by side. */
 interface PanesState {
-  charts: Chart[];
+  graphs: PaneGraph[];
   /** Missing until a comparison was asked for. */
   data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
+  /** By document. */
+  drawn: Map<string, Messages.Drawing>;
   mode: string;
   only: boolean;
+  /** The line of a swipe, as a share of the width. */
+  split: number;
   timer: number | undefined;
-  wanted: boolean;
+  moving: boolean;
   at: number | undefined;
-  regions: { side: number; ops: number[] }[] | undefined;
+  regions: { side: number; places: number[] }[] | undefined;
   /** The op that two models keep at the same place. */
   anchor: number | undefined;
   anchorSide: number;
@@ -275,6 +285,7 @@ interface Hetero {
   page: PageState;
   Scene: new (data: Messages.MapData) => Scene;
   Chart: new () => Chart;
+  PaneGraph: new (box: HTMLElement, layout: PaneLayout, devices: Messages.PaneDevice[]) => PaneGraph;
 
   /** Adds functions to this object. */
   provide(functions: Partial<Hetero>): void;
@@ -359,14 +370,14 @@ interface Hetero {
   close(nodes: CyNode[]): void;
   closeFrame(frame: CyNode): void;
 
-  lookOf(view: Messages.View, place: number): [Messages.Colour, string];
+  lookOf(view: Messages.View, place: number, mode?: string): [Messages.Colour, string];
   legend(): void;
   /** The legend of the dashed lines that are drawn. */
   lines(cy: Cy): void;
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View, fades?: boolean): void;
   /** The same on elements that Cytoscape has not seen. */
-  dress(elements: GraphElement[], view: Messages.View): void;
+  dress(elements: GraphElement[], view: Messages.View, mode?: string): void;
   hold(): void;
   centre(): { x: number; y: number };
   zoom(factor: number): void;
@@ -384,15 +395,13 @@ interface Hetero {
   hoverOut(): void;
 
   toggleMap(): void;
-  askScene(): void;
   openPanes(): void;
   openVersions(other: string): void;
   downloadComparison(): void;
   closePanes(): boolean;
   tickPane(button: HTMLElement): void;
-  panesReady(): void;
-  panesRedraw(): void;
-  setPanesMode(mode: string, fresh?: boolean): void;
+  panesRestyle(): void;
+  setPanesMode(mode: string): void;
   onlyDifferences(button: HTMLElement): void;
   nextDifference(step: number): void;
   fitPanes(): void;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 
 _CALLED = {
     "batch": ("batch_size", "batchsize"),
@@ -30,6 +31,16 @@ _WORDS = {name: words for words, names in _CALLED.items() for name in (words, *n
 def words_of_dimension(name: str) -> str:
     """Plain words for a usual name, "" for others: "past tokens" for ``past_sequence_length``."""
     return _WORDS.get(name.strip().lower(), "")
+
+
+def with_names(text: str, names: Collection[str]) -> str:
+    """A text of sizes with the names of dimensions, where it calls them by words: "past tokens=1" becomes "past_len=1"."""
+    words = [words_of_dimension(name) for name in names]
+    for name, called in zip(names, words, strict=True):
+        if called and called != name and words.count(called) == 1:
+            shown = name.replace("\\", r"\\")
+            text = re.sub(rf"(?<!\S){called}\s*=\s*", f"{shown}=", text, flags=re.IGNORECASE)
+    return text
 
 
 def sizes_in_words(sizes: Mapping[str, int]) -> str:

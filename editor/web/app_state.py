@@ -28,6 +28,7 @@ from editor.errors import (
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.measure.prediction import correct_profiles
+from editor.graph.dimension_names import with_names
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
@@ -344,7 +345,8 @@ class AppState:
         Raises:
             EditorError: the text is not of the form ``sequence=128,512``, or the model has no such dimension.
         """
-        wanted, load = parse_sizes(text), self._loader(document)
+        known = with_names(text, document.graph.define)
+        wanted, load = parse_sizes(known), self._loader(document)
 
         def progress(done: int, total: int, sizes: str) -> None:
             task.step(done, total, f"Solving {sizes}")

@@ -307,9 +307,9 @@ DrawingChange = Annotated[
 
 
 class DrawingRequest(_Received):
-    """What is drawn, and what to change of it; the server keeps neither."""
+    """What is drawn, or null for what a document opens with, and what to change of it; the server keeps neither."""
 
-    detail: Detail
+    detail: Detail | None
     change: DrawingChange | None = None
 
 
@@ -381,18 +381,19 @@ class Pane(TypedDict):
 
 
 class PaneDevice(TypedDict):
-    """Colours and a short name."""
+    """Colours and a name."""
 
     fill: str
     ink: str
-    short: str
+    name: str
 
 
 class Panes(TypedDict):
-    """Layouts side by side."""
+    """Layouts side by side; ``ops_named`` has type and name of each visible op."""
 
     layouts: list[Pane]
     devices: list[PaneDevice]
+    ops_named: list[list[str]]
 
 
 class MapData(TypedDict):
@@ -411,19 +412,22 @@ class MapData(TypedDict):
 
 class VersionPane(Pane):
     """One of two models: ``state`` is uint8 per visible op (0 the same in both, 1 changed, 2 only here), ``twins`` int32: the
-    place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place."""
+    place of the op in the other model, or -1; base64. ``changes`` has words for ops that changed, by their place, ``ops`` the
+    numbers of the visible ops as uint32, ``ops_named`` type and name of each."""
 
+    document: str
+    ops: str
+    ops_named: list[list[str]]
     state: str
     twins: str
     changes: dict[str, str]
 
 
 class Versions(TypedDict):
-    """Two models side by side, with the drawing of the second."""
+    """Two models side by side."""
 
     layouts: list[VersionPane]
     devices: list[PaneDevice]
-    map: MapData
 
 
 # ---- the plan ----
@@ -618,8 +622,10 @@ class RunEvent(TypedDict):
     """``benchmark``, ``profile``, ``tune`` or ``tokens``"""
     done: bool
     text: str
-    share: float
-    """Of its time, 0 to 1"""
+    label: str
+    """The same in a few words, for a button"""
+    share: float | None
+    """Of its time, 0 to 1; null where that is not known"""
     samples: int
     """How many samples there are."""
 

@@ -10,7 +10,7 @@ from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError, WorkspaceError
 from editor.placement.choices import OPTIONS
 from editor.sandbox.jobs import TIME_LIMIT_SECONDS
-from editor.text import human_seconds, pluralize
+from editor.text import human_seconds, pluralize, shortened
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
@@ -19,6 +19,16 @@ from editor.workspace.document import Document
 from editor.workspace.kept_runs import run_to_keep, tokens_to_keep
 
 _REFRESH_SECONDS = 0.5
+_DOING = {
+    "profile": "Profiling",
+    "tune": "Tuning",
+    "accuracy": "Comparing",
+    "tokens": "Generating",
+}
+"""Kinds of runs whose steps are counted; the others prepare first, and then measure."""
+_LABEL = 24
+"""Letters that the button has room for."""
+_MOST_NAMED = 3
 
 
 def start_run(state: AppState, document_id: str, request: m.RunRequest) -> m.Run:
@@ -58,7 +68,15 @@ async def follow_run(state: AppState, document_id: str) -> AsyncIterator[m.RunEv
     state.page_shown()
     benchmark = state.benchmarks.get(document_id)
     if benchmark is None:
-        yield {"run": "", "kind": "", "done": True, "text": "", "share": 0.0, "samples": 0}
+        yield {
+            "run": "",
+            "kind": "",
+            "done": True,
+            "text": "",
+            "label": "",
+            "share": 0.0,
+            "samples": 0,
+        }
         return
     seen = -1
     while not benchmark.job.done:
@@ -77,22 +95,47 @@ def _progress(benchmark: BenchmarkState, events: list[dict[str, Any]]) -> m.RunE
     waiting: dict[str, Any] = {"kind": "phase", "text": "waiting for a worker"}
     last = events[-1] if events else waiting
     if last["kind"] == "phase":
-        text = f"{last['text'][:1].upper()}{last['text'][1:]} …"
-        share = last["done"] / last["total"] if last.get("total") else 0.0
-    else:
-        text, share = f"Measuring: {runs_of(samples)} runs", last["progress"]
-    return _event(benchmark, text, share, samples)
+        what = f"{last['text'][:1].upper()}{last['text'][1:]}"
+        share = last["done"] / last["total"] if last.get("total") else None
+        doing = _DOING.get(benchmark.kind)
+        label = (
+            shortened(what, _LABEL)
+            if share is None or not doing
+            else f"{doing} {100 * share:.0f} %"
+        )
+        return _event(benchmark, f"{what} …", share, samples, label)
+    text = f"Measuring {_in_turn(samples)}: {pluralize(runs_of(samples), 'run')}"
+    return _event(
+        benchmark, text, last["progress"], samples, f"Measuring {100 * last['progress']:.0f} %"
+    )
+
+
+def _in_turn(samples: list[dict[str, Any]]) -> str:
+    """The plans and baselines that are measured, as far as each had a turn."""
+    plans = dict.fromkeys(s["name"] for s in samples if s["plan"] is not None)
+    baselines = dict.fromkeys(f"unsplit on {s['name']}" for s in samples if s["plan"] is None)
+    names = [*plans, *baselines]
+    if len(names) > _MOST_NAMED:
+        return (
+            f"{pluralize(len(plans), 'plan')} and {pluralize(len(baselines), 'baseline')} in turn"
+        )
+    return ", ".join(names) + (" in turn" if len(names) > 1 else "")
 
 
 def _event(
-    benchmark: BenchmarkState, text: str, share: float, samples: list[dict[str, Any]]
+    benchmark: BenchmarkState,
+    text: str,
+    share: float | None,
+    samples: list[dict[str, Any]],
+    label: str = "",
 ) -> m.RunEvent:
     return {
         "run": benchmark.job.id,
         "kind": benchmark.kind,
         "done": benchmark.job.done,
         "text": text,
-        "share": float(share),
+        "label": label,
+        "share": None if share is None else float(share),
         "samples": len(samples),
     }
 

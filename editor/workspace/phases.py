@@ -92,6 +92,12 @@ class Phases:
     """Of all seconds here"""
 
     @property
+    def context(self) -> str:
+        """How many tokens come before the tokens whose mean time is given: before the first and before the last one."""
+        first, last = self.lengths.prompt, self.lengths.prompt + self.lengths.new - 1
+        return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+    @property
     def differ(self) -> bool:
         """Whether an op is on different devices in the two phases."""
         return bool(moved_between(self.prompt, self.token))

@@ -122,19 +122,13 @@ def test_what_an_export_does_not_keep_is_said_in_sentences(fresh: Page) -> None:
     says(page.locator("#notice"), re.compile(r"(^|\. )The script leaves the precision"))
 
 
-OUTLINED = """([pane, count]) => { const c = window.heteroPanes.charts[pane], s = c.scene, g = c.canvas.getContext('2d'),
-    ink = getComputedStyle(document.body).getPropertyValue('--ink').trim(),
-    rgb = ink.match(/[0-9a-f]{2}/gi).map((h) => parseInt(h, 16)),
-    scale = window.devicePixelRatio;
-    const near = (i) => [...Array(5).keys()].some((k) => { const d = g.getImageData(
-        Math.round(((s.x[i] - c.left) * c.zoom - s.width * c.zoom / 2 - 3 + k) * scale),
-        Math.round((s.y[i] - c.top) * c.zoom * scale), 1, 1).data;
-        return rgb.every((v, n) => Math.abs(v - d[n]) < 40); });
-    return [...s.x.keys()].filter(near).length === count; }"""
-"""Whether as many ops of a pane have the colour of an outline at their left side."""
+NODES = """(pane) => window.heteroPanes.graphs[pane].cy.nodes('.op').map((n) => [n.data('label'), n.data('fill'),
+    n.position('x'), n.position('y')])"""
+VIEWS = """() => window.heteroPanes.graphs
+    .map(({ cy }) => [cy.zoom(), cy.pan().x, cy.pan().y].map((n) => n.toFixed(3)).join())"""
 
 
-def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None:
+def test_layouts_side_by_side_look_like_the_canvas_and_move_together(fresh: Page) -> None:
     page = fresh
     tab(page, "Compare")
     page.wait_for_selector("#compare-table")
@@ -147,35 +141,93 @@ def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None
     page.click("#panes-open")
     panes = page.locator("#panes figure")
     expect(panes).to_have_count(3)
+    expect(panes.first).to_be_visible()
     differ = page.evaluate("""() => { const l = window.heteroPanes.data.layouts;
         return l[0].device.filter((d, i) => l.some((o) => o.device[i] !== d)).length; }""")
-    says_exactly(page.locator(".panes-note"), f"{differ} of 100 ops differ: they have an outline")
-    assert differ > 0
+    assert differ == 100
+    says_exactly(page.locator(".panes-note"), "All 100 ops have different devices (≠)")
+    own = page.evaluate(
+        """() => hetero.page.cy.nodes('.op').map((n) => [n.data('label'), n.data('fill'), n.position('x'), n.position('y')])"""
+    )
+    assert page.evaluate(NODES, 0) == own, "words, colours and places of the canvas"
     for pane in range(3):
-        until(page, OUTLINED, arg=[pane, differ])
-    whole = """() => { const c = window.heteroPanes.charts[0], b = c.scene.bounds;
-        return b.x0 >= c.left - 1 && b.x1 <= c.left + c.canvas.clientWidth / c.zoom + 1
-            && b.y0 >= c.top - 1 && b.y1 <= c.top + c.canvas.clientHeight / c.zoom + 1; }"""
+        marked = page.evaluate(
+            "(pane) => ['.differs', '.sign'].map((c) => window.heteroPanes.graphs[pane].cy.nodes(c).length)",
+            pane,
+        )
+        assert marked == [differ, differ]
+    whole = """() => { const { cy } = window.heteroPanes.graphs[0], b = cy.nodes().boundingBox(), e = cy.extent();
+        return b.x1 >= e.x1 && b.x2 <= e.x2 && b.y1 >= e.y1 && b.y2 <= e.y2; }"""
     assert page.evaluate(whole), "all ops are seen"
-    box = panes.first.locator("canvas").bounding_box()
+    box = panes.first.locator(".pane-graph").bounding_box()
     assert box
     page.mouse.move(box["x"] + 80, box["y"] + 80)
+    before = page.evaluate(VIEWS)[0]
     page.mouse.wheel(0, -400)
-    views = page.evaluate("window.heteroPanes.charts.map((c) => [c.zoom, c.left, c.top].join())")
-    assert len(set(views)) == 1, "all panes show the same place"
+    until(
+        page,
+        f"(before) => {{ const now = ({VIEWS})(); return now[0] !== before && new Set(now).size === 1; }}",
+        arg=before,
+    )
     page.click("[data-panes-step='1']")
     expect(page.locator("#inspector .op-type")).not_to_be_empty()
-    assert len(set(page.evaluate("window.heteroPanes.charts.map((c) => c.chosen)"))) == 1
+    says(page.locator(".panes-note"), "difference 1 of ")
+    marks = "window.heteroPanes.graphs.map(({ cy }) => cy.nodes('.mark').map((n) => n.id()).join())"
+    assert len(set(page.evaluate(marks))) == 1 and page.evaluate(marks)[0]
+    page.click("[data-panes-fit]")
+    x, y = page.evaluate(
+        """() => { const { cy } = window.heteroPanes.graphs[0], at = cy.nodes('.differs')[0].renderedPosition(),
+            box = cy.container().getBoundingClientRect(); return [box.x + at.x, box.y + at.y]; }"""
+    )
+    page.mouse.move(x, y)
+    tip = page.locator(".panes-tip")
+    expect(tip).to_be_visible()
+    says(
+        tip, re.compile(r"this plan: \w+ · subgraph \d+.*by OpenVINO itself: \w+ · subgraph", re.S)
+    )
     page.keyboard.press("Escape")
     expect(page.locator("#panes")).to_be_hidden()
 
-    page.click("[data-pane='by OpenVINO itself']")
+
+def test_two_layouts_swipe_and_blink_and_blocks_open_in_both(fresh: Page) -> None:
+    page = fresh
+    tab(page, "Compare")
+    page.wait_for_selector("#compare-table")
+    page.locator("#detail-mode").evaluate("() => hetero.askDetail({ do: 'mode', mode: 'blocks' })")
+    until(page, "hetero.page.detail.mode === 'blocks'")
+    for name in ("this plan", "by OpenVINO itself"):
+        page.click(f"[data-pane='{name}']")
     page.click("#panes-open")
+    panes = page.locator("#panes figure")
+    expect(panes).to_have_count(2)
+    says(page.locator(".panes-note"), "2 of 100 ops are on another device (≠): ")
+    page.click("[data-panes-only]")
+    nodes = "(c) => window.heteroPanes.graphs.map(({ cy }) => cy.nodes(c).length)"
+    marked, faded, drawn = (page.evaluate(nodes, c) for c in (".differs", ".op.faded", ".op"))
+    assert marked == page.evaluate(nodes, ".sign") and marked[0] > 0
+    assert [a + b for a, b in zip(marked, faded, strict=True)] == drawn
+    counts = "window.heteroPanes.graphs.map(({ cy }) => cy.nodes('.op').length)"
+    closed = page.evaluate(counts)
+    assert closed[0] == closed[1] == page.evaluate("hetero.page.cy.nodes('.op').length") < 100
+    x, y = page.evaluate(
+        """() => { const { cy } = window.heteroPanes.graphs[1], at = cy.nodes('.group')[0].renderedPosition(),
+            box = cy.container().getBoundingClientRect(); return [box.x + at.x, box.y + at.y]; }"""
+    )
+    page.mouse.dblclick(x, y)
+    until(page, f"(closed) => {counts}.every((count) => count > closed)", arg=closed[0])
     page.click("[data-panes-mode=swipe]")
-    until(page, "window.heteroPanes.charts.length === 1 && window.heteroPanes.charts[0].split > 0")
+    line = page.get_by_role("slider", name="Line between the two layouts")
+    expect(line).to_be_visible()
+    line.press("ArrowLeft")
+    expect(line).to_have_attribute("aria-valuenow", "45")
+    expect(panes.nth(1)).to_have_css("clip-path", "inset(0px 0px 0px 45%)")
     page.click("[data-panes-mode=blink]")
-    first = page.evaluate("window.heteroPanes.charts[0].look(0).word")
-    until(page, "(first) => window.heteroPanes.charts[0].look(0).word !== first", arg=first)
+    for pane in (0, 1, 0):
+        expect(panes.nth(pane)).to_be_visible()
+        expect(panes.nth(1 - pane)).to_be_hidden()
+    page.click("[data-panes-mode=side]")
+    expect(panes.nth(0)).to_be_visible()
+    expect(panes.nth(1)).to_be_visible()
 
 
 def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> None:

@@ -121,6 +121,8 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.locator("tbody tr")).to_have_count(1)
     expect(table.get_by_text("the same: ")).to_be_visible()  # for the two others
     expect(table.get_by_text("Answer of 8 tokens")).to_be_visible()
+    expect(table.get_by_text("of a prompt of 64")).to_be_visible()
+    expect(table.get_by_text("at 64 to 71 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=4096,new=8")
     page.click("#phases-start")

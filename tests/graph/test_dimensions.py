@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.__main__ import main
-from editor.graph.dimension_names import sizes_in_words, words_of_dimension
+from editor.graph.dimension_names import sizes_in_words, with_names, words_of_dimension
 from editor.graph.dimensions import Dimensions, Expression
 
 
@@ -207,3 +207,10 @@ def test_usual_names_of_dimensions_have_plain_words() -> None:
     assert sizes_in_words(sizes) == "batch 2, total tokens 1,024, kv_cache_dim 64"
     # two of one name would not tell which is which
     assert sizes_in_words({"batch": 1, "batch_size": 2}) == "batch 1, batch_size 2"
+
+
+def test_sizes_may_be_typed_by_the_words_for_a_dimension() -> None:
+    names = ("batch_size", "past_len", "kv_dim")
+    typed = "Batch=1,2 past tokens = 7; past_len=8 kv_dim=4"
+    assert with_names(typed, names) == "batch_size=1,2 past_len=7; past_len=8 kv_dim=4"
+    assert with_names("batch=1 batch_size=2", ("batch", "batch_size")) == "batch=1 batch_size=2"

@@ -117,6 +117,9 @@ def test_a_whole_session_as_a_script(serve: Serve, tmp_path: Path) -> None:
     with urllib.request.urlopen(f"{root}/runs/events", timeout=120) as stream:
         events = [json.loads(line[5:]) for line in stream if line.startswith(b"data:")]
     assert [event["done"] for event in events][-1] and "Done: median" in events[-1]["text"]
+    for event in events[:-1]:
+        assert event["label"], "what it does"
+        assert event["share"] is not None or "%" not in event["label"]
     assert fetch(f"{root}/ribbon")[1]["kind"] == "measurement"
     assert post("cancel", {})[0] == post("runs/cancel", {})[0] == 204
 

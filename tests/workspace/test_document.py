@@ -182,9 +182,9 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(
     costs, _ = layout_costs(document, kept)
     assert costs.op.shape[1] == 2 and [d.name for d in kept.placement.devices] == ["A", "B"]
     panes = panes_data(document, [layouts["this plan"], kept])
-    assert [d["short"] for d in panes["devices"]] == ["NPU", "A", "B"]
+    assert [d["name"] for d in panes["devices"]] == ["NPU", "A", "B"]
     numbers = [np.frombuffer(base64.b64decode(pane["device"]), "u1") for pane in panes["layouts"]]
-    seen = [{panes["devices"][i]["short"] for i in each} for each in numbers]
+    seen = [{panes["devices"][i]["name"] for i in each} for each in numbers]
     assert seen[1] == set(kept.placement.affinity.values()) and "NPU" in seen[0]
 
     edit = LayoutEdit(do="use-layout", name="with OpenVINO")

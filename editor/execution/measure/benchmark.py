@@ -159,8 +159,10 @@ class Benchmark:
             for i, (name, placement) in enumerate(self.placements.items())
         ]
         baselines = self._baselines(contenders)
-        self._phase("warming up")
-        outputs = {id(c): self._warm_up(c) for c in contenders}
+        outputs = {
+            id(c): self._warm_up(c, f"{i} of {len(contenders)}")
+            for i, c in enumerate(contenders, 1)
+        }
         begin, self._watch = perf_counter(), MachineWatch()
         if self.mode == "latency":
             self._measure_latency(contenders)
@@ -273,7 +275,8 @@ class Benchmark:
         """Name -> real device. Plans may have devices of one name that are set up differently: those are told apart."""
         return named_apart(self._real_devices())
 
-    def _warm_up(self, contender: Contender) -> dict[str, Any]:
+    def _warm_up(self, contender: Contender, turn: str) -> dict[str, Any]:
+        what = contender.name if contender.plan is not None else f"unsplit on {contender.name}"
         result: dict[str, Any] = {}
         spent: list[float] = []
         while len(spent) < 2 or not (
@@ -282,7 +285,7 @@ class Benchmark:
             or sum(spent) > _WARM_UP_SHARE * self.seconds
         ):
             self._check_stop()
-            self._phase(f"warming up {contender.name}")
+            self._phase(f"warming up {what}, {turn}")
             try:
                 result, times = contender.compiled.run_timed(self.inputs)
             except ExecutionError as error:

@@ -196,8 +196,8 @@ def measure_tokens(
         ExecutionError: the model does not generate, or a runtime failed.
     """
 
-    def phase(text: str) -> None:
-        emit({"kind": "phase", "text": text, "done": 0, "total": 0})
+    def phase(text: str, done: int = 0, total: int = 0) -> None:
+        emit({"kind": "phase", "text": text, "done": done, "total": total})
 
     graph = placement.graph
     phase("compiling with open sizes")
@@ -211,12 +211,17 @@ def measure_tokens(
     rates: dict[str, list[float]] = {each: [] for each in runners}
     follow: Sequence[int] = ()
     with closing(_Sequences(sequences)) as flights:
-        for runner in runners.values():
-            phase("warming up")
+        for each, runner in runners.items():
+            phase(f"warming up {each}")
             flights.run(runner, ids, new, given, (), should_stop)
         for number in range(_ROUNDS):
-            for each in [*wholes, name]:  # the plan takes the tokens of the unsplit model
-                phase(f"generating on {each}, {number + 1} of {_ROUNDS}")
+            for turn, each in enumerate(
+                [*wholes, name]
+            ):  # the plan takes the tokens of the unsplit model
+                done = number * len(runners) + turn
+                phase(
+                    f"generating: {each}, {number + 1} of {_ROUNDS}", done, _ROUNDS * len(runners)
+                )
                 start = perf_counter()
                 found = flights.run(runners[each], ids, new, given, follow, should_stop)
                 rates[each].append(sum(len(g.tokens) for g in found) / (perf_counter() - start))

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.web import messages as m
-from editor.web.drawing.collapsed import all_closed, expand_level, reveal, shown_elements, too_many
+from editor.web.drawing.collapsed import (
+    all_closed,
+    expand_level,
+    first_detail,
+    reveal,
+    shown_elements,
+    too_many,
+)
 from editor.web.drawing.elements import visible_ops
 from editor.workspace.document import Document
 
@@ -21,7 +28,9 @@ class Change(NamedTuple):
 
 def drawing_of(document: Document, request: m.DrawingRequest) -> m.Drawing:
     """What is drawn after a change; without one, what is drawn now."""
-    detail: m.DetailShown = {"mode": request.detail.mode, "open": request.detail.open}
+    detail = first_detail(document.graph)
+    if request.detail is not None:
+        detail = {"mode": request.detail.mode, "open": request.detail.open}
     change = Change(detail)
     if request.change is not None:
         change = HANDLERS[type(request.change)](document, request.change, detail)

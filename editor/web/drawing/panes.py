@@ -1,4 +1,4 @@
-"""What the panes of a comparison need: of each layout, or of two models, a device and a subgraph per op, packed."""
+"""What panes of a comparison need beside what is drawn: of each layout, or of two models, a device and a subgraph per op."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.exports.dot import text_colour
+from editor.graph.graph import Graph
 from editor.text import in_words, pluralize
 from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.map import map_data, packed
+from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.view import colours_of, layout_costs
 from editor.workspace.diffs import ModelDiff
@@ -24,7 +25,7 @@ def versions_data(
 ) -> Versions:
     """Two models for the browser, each with its own devices, and what each op is in the other."""
     ours = panes_data(here[0], [here[1]])
-    theirs = panes_data(there[0], [there[1]], first=len(ours["devices"]))
+    theirs = panes_data(there[0], [there[1]], ours["devices"])
     places = [_places(document) for document, _ in (here, there)]
     pairs = [pair for pair in found.pairs if pair.key[0] in places[0] and pair.key[1] in places[1]]
     layouts: list[VersionPane] = []
@@ -45,13 +46,15 @@ def versions_data(
             {
                 **pane,
                 "name": document.graph.path.name,
+                "document": document.id,
+                "ops": packed(np.array(visible_ops(document.graph)), "<u4"),
+                "ops_named": (ours, theirs)[side]["ops_named"],
                 "state": packed(state, "u1"),
                 "twins": packed(twins, "<i4"),
                 "changes": changes,
             }
         )
-    devices = [*ours["devices"], *theirs["devices"]]
-    return {"layouts": layouts, "devices": devices, "map": map_data(there[0].graph)}
+    return {"layouts": layouts, "devices": theirs["devices"]}
 
 
 def _places(document: Document) -> dict[str, int]:
@@ -60,21 +63,25 @@ def _places(document: Document) -> dict[str, int]:
     return {keys[op]: place for place, op in enumerate(visible_ops(document.graph))}
 
 
-def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) -> Panes:
+def panes_data(
+    document: Document, layouts: Sequence[Layout], known: Sequence[PaneDevice] = ()
+) -> Panes:
     """Layouts for the browser.
 
-    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to, with ``first``
-    for the first of them: those of the plan, then those that only a layout with other devices has.
+    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to: those that
+    are known, those of the plan, then those that only a layout with other devices has.
     """
     ops = visible_ops(document.graph)
     others = [
         d for layout in layouts if layout.placement is not None for d in layout.placement.devices
     ]
     colours = colours_of(document, others)
-    number = {
-        name: i
-        for i, name in enumerate(dict.fromkeys(d.name for d in [*document.devices, *others]))
+    named: dict[str, PaneDevice] = {
+        d.name: {"fill": colours[d.name], "ink": text_colour(colours[d.name]), "name": d.name}
+        for d in [*document.devices, *others]
     }
+    devices = [*known, *(device for device in named.values() if device not in known)]
+    number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
     for layout in layouts:
         placement = layout.placement
@@ -87,19 +94,20 @@ def panes_data(document: Document, layouts: Sequence[Layout], first: int = 0) ->
             [
                 pluralize(f["subgraphs"], "subgraph"),
                 pluralize(f["transfers"], "transfer"),
-                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} {source}",
+                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})",
             ]
         )
         panes.append(
             {
                 "name": layout.name,
                 "summary": summary,
-                "device": packed(first + numbers[placement.assignment.device[ops]], "u1"),
+                "device": packed(numbers[placement.assignment.device[ops]], "u1"),
                 "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4"),
             }
         )
-    devices: list[PaneDevice] = [
-        {"fill": colours[name], "ink": text_colour(colours[name]), "short": name[:12]}
-        for name in number
-    ]
-    return {"layouts": panes, "devices": devices}
+    return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
+
+
+def _names(graph: Graph, ops: Sequence[int]) -> list[list[str]]:
+    """Type and name of each op."""
+    return [[graph.type_label(op), graph.display_name(op)] for op in ops]

@@ -232,6 +232,27 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "selector": "edge.faint.transfer",
             "style": {"visibility": "visible", "width": 1, "opacity": 0.14},
         },
+        # In panes: a border and a sign at a corner, for colours are what differs already.
+        {
+            "selector": "node.differs",
+            "style": {"border-width": 3, "border-style": "solid", "border-color": c["pin"]},
+        },
+        {
+            "selector": "node.sign",
+            "style": {
+                "width": "data(w)",
+                "height": 18,
+                "background-color": c["pin"],
+                "color": c["ground"],
+                "font-weight": "bold",
+                "events": "no",
+                "z-index": 1,
+            },
+        },
+        {
+            "selector": "node.sign.far",
+            "style": {"label": "data(far)", "width": "data(farW)", "height": 26, "font-size": 22},
+        },
         {"selector": "node.dim, node.faded", "style": {"opacity": 0.28}},
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
         {

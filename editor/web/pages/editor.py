@@ -433,7 +433,7 @@ def _panes() -> list[Any]:
                 tool("Only differences", "Dim all ops that all layouts place alike", only=""),
                 tool("←", "Previous difference", step="-1"),
                 tool("→", "Next difference", step="1"),
-                tool("Fit", "Back to the beginning", fit=""),
+                tool("Fit", "All of the model", fit=""),
                 html.Span(className="spring"),
                 html.Button(
                     "×", className="close", **{"data-panes-close": "", "aria-label": "Close"}
@@ -442,6 +442,7 @@ def _panes() -> list[Any]:
             className="panes-bar",
         ),
         html.Div(className="panes-grid"),
+        html.Div(className="panes-tip", hidden=True),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.errors import EditorError
-from editor.graph.dimension_names import sizes_in_words
+from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Kind, basis_of_energy
@@ -131,8 +131,25 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
             ],
             className="bench-controls",
         ),
+        html.P(_dimensions(define), className="hint wide", id="sizes-names"),
         html.Div(id="sizes-result"),
     ]
+
+
+def _dimensions(define: Mapping[str, int]) -> list[Any]:
+    """What the dimensions are called, their names beside it where these are others, and their sizes now."""
+    parts: list[Any] = ["Now: "]
+    for name, size in define.items():
+        parts += [" · "] if len(parts) > 1 else []
+        if _has_words(name):
+            parts += [f"{words_of_dimension(name)} {size:,} ", html.Code(name)]
+        else:
+            parts += [html.Code(name), f" {size:,}"]
+    return [*parts, ". Either name will do."] if any(map(_has_words, define)) else parts
+
+
+def _has_words(name: str) -> bool:
+    return words_of_dimension(name) not in ("", name)
 
 
 def _example_sizes(define: Mapping[str, int]) -> str:

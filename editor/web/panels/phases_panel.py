@@ -59,8 +59,14 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     """A row for each way to place the phases, the chosen one first."""
     badge = basis_badge(phases.basis)
     head = [
-        html.Th(text)
-        for text in ("Placement", "First token", "Each token", "State moves once", "Weights twice")
+        html.Th("Placement"),
+        html.Th(["First token", html.Br(), f"of a prompt of {phases.lengths.prompt:,}"]),
+        html.Th(
+            ["Each token", html.Br(), f"at {phases.context} tokens of context"],
+            title="The mean of the first and the last of the new tokens",
+        ),
+        html.Th("State moves once"),
+        html.Th("Weights twice"),
     ]
     head.append(html.Th([f"Answer of {pluralize(phases.lengths.new, 'token')} ", badge]))
     table = html.Table(

@@ -1,0 +1,160 @@
+/* One pane of a comparison: the graph as the canvas draws it, in the colours of one layout. What differs has a border and a sign. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page,
+    MANY = 400, // elements; with more, less is drawn while the view moves
+    READABLE = 0.4,
+    SEEN = 0.25, // colours and signs are told apart from here
+    CLEAR = 0.67, // names and devices can be read, as in `_first_view.js`
+    MARGIN = 20,
+    LARGEST = 1.2,
+    CORNER = { op: [64, 19], group: [71, 23] };
+
+  const styles = () => /** @type {any} */ (page.cy.style()).json();
+
+  class PaneGraph {
+    /**
+     * @param {HTMLElement} box
+     * @param {PaneLayout} layout
+     * @param {Messages.PaneDevice[]} devices
+     */
+    constructor(box, layout, devices) {
+      const { ops, device, part } = layout;
+      this.layout = layout;
+      this.view = /** @type {Messages.View} */ ({ ...page.view, ops, device: [...device], part: [...part] });
+      this.view.pin = ops.map(() => 0);
+      this.view.devices = devices.map((each) => ({ ...page.view.devices[0], ...each }));
+      this.index = new Map(ops.map((op, i) => [op, i]));
+      /** @type {Map<string, number[]>} */
+      this.differing = new Map(); // nodes, and the places of their ops that differ
+      /** @type {Map<number, string>} */
+      this.nodeOfPlace = new Map();
+      const Cytoscape = /** @type {new (options: import("cytoscape").CytoscapeOptions) => Cy} */ (page.cy.constructor);
+      this.cy = new Cytoscape({
+        container: box,
+        style: styles(),
+        maxZoom: 4,
+        boxSelectionEnabled: false,
+        autoungrabify: true,
+        autounselectify: true,
+      });
+      editor.wakeOnRedraw(this.cy);
+      this.cy.on("zoom", () => this.showFar());
+      this.cy.on("viewport add", () => editor.labelEdges(this.cy));
+    }
+
+    /**
+     * @param {GraphElement[]} elements
+     * @param {(place: number) => string} signOf what an op is in the other layouts, "" where it is the same
+     */
+    draw(elements, signOf) {
+      const drawn = structuredClone(elements),
+        renderer = /** @type {any} */ (this.cy).renderer();
+      editor.dress(drawn, this.view, "device");
+      this.differing.clear();
+      this.nodeOfPlace.clear();
+      const signs = drawn.flatMap((element) => this.sign(element, signOf) ?? []);
+      renderer.hideEdgesOnViewport = renderer.textureOnViewport = drawn.length > MANY;
+      this.cy.batch(() => {
+        this.cy.elements().remove();
+        this.cy.add(/** @type {any} */ ([...drawn, ...signs]));
+      });
+      this.showFar();
+    }
+
+    /**
+     * @param {any} element
+     * @param {(place: number) => string} signOf
+     */
+    sign(element, signOf) {
+      if (!element.position) return null;
+      element.pannable = true;
+      if (element.classes.startsWith("frame") || element.data.tensor !== undefined) return null;
+      const { id, op, ops } = element.data,
+        isBlock = ops !== undefined,
+        places = (isBlock ? editor.opsIn(ops) : [op]).map((each) => /** @type {number} */ (this.index.get(each))),
+        found = places.filter((place) => signOf(place));
+      places.forEach((place) => this.nodeOfPlace.set(place, id));
+      if (!found.length) return null;
+      this.differing.set(id, found);
+      element.classes += " differs";
+      const signs = [...new Set(found.map(signOf))].join(""),
+        label = isBlock ? `${signs} ${found.length}` : signs,
+        far = found.length === places.length ? signs : label, // neighbours are near from afar
+        w = 8 + 9 * label.length,
+        [right, top] = CORNER[isBlock ? "group" : "op"];
+      return {
+        data: { id: `sign-${id}`, label, far, w, farW: 10 + 14 * far.length },
+        classes: "sign",
+        selectable: false,
+        position: { x: element.position.x + right - 8 + w / 2, y: element.position.y - top },
+      };
+    }
+
+    restyle() {
+      this.cy.style(styles());
+    }
+
+    showFar() {
+      const far = window.heteroIsFar(this.cy.zoom());
+      this.cy.batch(() => this.cy.nodes().not(".frame").toggleClass("far", far));
+    }
+
+    /** @param {CyNode} node */
+    placesOf(node) {
+      return editor.opsOf(node).map((/** @type {number} */ op) => /** @type {number} */ (this.index.get(op)));
+    }
+
+    /** @param {number} place */
+    nodeOf(place) {
+      return this.cy.getElementById(this.nodeOfPlace.get(place) ?? "");
+    }
+
+    /** @param {number[]} places */
+    mark(places) {
+      const ids = new Set(places.map((place) => this.nodeOfPlace.get(place)));
+      this.cy.batch(() => this.cy.nodes(".op").forEach((node) => void node.toggleClass("mark", ids.has(node.id()))));
+    }
+
+    /** @param {boolean} only */
+    fade(only) {
+      const same = this.cy.nodes(".op, .terminal").not(".differs");
+      this.cy.batch(() => {
+        same.toggleClass("faded", only);
+        this.cy.edges().toggleClass("dim", only);
+      });
+    }
+
+    /* All of it; where that would be too small and there is a node to look at, this one. */
+    /** @param {CyNode} [focus] */
+    look(focus) {
+      const { cy } = this,
+        box = cy.nodes().boundingBox({ includeLabels: false }),
+        zoom = Math.min((cy.width() - 2 * MARGIN) / box.w, (cy.height() - 2 * MARGIN) / box.h, LARGEST);
+      if (focus?.nonempty() && zoom < SEEN) this.bring(focus, CLEAR);
+      else
+        cy.viewport({
+          zoom,
+          pan: { x: (cy.width() - (box.x1 + box.x2) * zoom) / 2, y: (cy.height() - (box.y1 + box.y2) * zoom) / 2 },
+        });
+    }
+
+    /* To the middle, unless it is seen. */
+    /**
+     * @param {CyNode} node
+     * @param {number} [zoom]
+     */
+    bring(node, zoom) {
+      const view = this.cy.extent(),
+        own = node.boundingBox({ includeLabels: false });
+      const isSeen = own.x1 > view.x1 && own.x2 < view.x2 && own.y1 > view.y1 && own.y2 < view.y2;
+      if (!zoom && isSeen && this.cy.zoom() >= READABLE) return;
+      const near = zoom ?? Math.max(this.cy.zoom(), CLEAR),
+        { x, y } = node.position();
+      this.cy.viewport({ zoom: near, pan: { x: this.cy.width() / 2 - x * near, y: this.cy.height() / 2 - y * near } });
+    }
+  }
+
+  editor.provide({ PaneGraph });
+})(window.hetero);
