@@ -458,10 +458,8 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         )
         page.click("text=All ops, drawn")
         expect(page.locator("canvas")).to_be_visible()
-        box = page.locator("canvas").bounding_box()
-        assert box is not None
-        place = page.evaluate("[(d.x[0] - left) * z, (d.y[0] - top_) * z]")
-        page.mouse.click(box["x"] + place[0], box["y"] + place[1])
+        x, y = page.evaluate("[(d.x[0] - left) * z, (d.y[0] - top_) * z]")
+        page.locator("canvas").click(position={"x": x, "y": y})
         assert "Why:" in page.inner_text("#op")
         assert page.locator("#subgraphs tr").count() == 4 and not problems
         browser.close()
