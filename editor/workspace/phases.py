@@ -137,7 +137,8 @@ class Phases:
     def text(self) -> str:
         """A few lines for a terminal."""
         lines = [
-            f"Prompt of {pluralize(self.lengths.prompt, 'token')}, {self.lengths.new:,} new ({self.basis.kind}): "
+            f"Prompt of {pluralize(self.lengths.prompt, 'token')}, {self.lengths.new:,} new at "
+            f"{self.context} tokens of context ({self.basis.kind}): "
             f"{self.chosen.text()}"
         ]
         (_, same), *others = self.rows

@@ -119,7 +119,7 @@ def test_the_command_line_places_and_measures_phases(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "Prompt of 32 tokens, 8 new (estimate):" in done.stdout
+    assert "Prompt of 32 tokens, 8 new at 32 to 39 tokens of context (estimate):" in done.stdout
     stored = json.loads((tmp_path / "out" / "plan.json").read_text())
     assert stored["prompt"]["define"]["sequence_length"] == 32
     done = run("bench", "out/plan.json", "--generate", "prompt=32,new=8", cwd=tmp_path)
