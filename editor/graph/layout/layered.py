@@ -187,8 +187,10 @@ _SWEEPS = 6
 _STRAIGHTENING = 8
 _SNAP = 7.0
 """A node that is less than this beside the one above it, in pixels, stands below it: sweeps come near, and not there."""
-_ROW = 22.0
-"""From the middle of a row to where its nodes of the usual height end, and a little."""
+_ROW = 26.0
+"""From the middle of a row to where nodes end, blocks included, which are drawn a little larger than they are laid out."""
+_WIDER = 8.0
+"""Of such a block at each side, at most."""
 _BESIDE = 5.0
 """How far above the middle of a side an edge arrives, and below it one leaves."""
 
@@ -385,12 +387,12 @@ class _Sides:
         x, y, half = float(self.x[v]), float(self.y[v]), float(self.half[v])
         if v >= self.sides:
             return []
-        if abs(lane - x) <= half:  # straight down from where it is; an arrow there would be askew
+        if abs(lane - x) <= half + _WIDER:  # straight down from where it is; an arrow there would be askew
             return [(lane, y + _ROW)] if leaves else []
         way = 1.0 if lane > x else -1.0
         border, down = x + way * half, _BESIDE if leaves else -_BESIDE
         if self.left[v] < lane < self.right[v] and self._takes(v, border, lane, leaves):
-            return [((border + lane) / 2, y + down), (lane, y + down)]
+            return [((border + way * _WIDER + lane) / 2, y + down), (lane, y + down)]
         return [(x + way * half / 2, y + (_ROW if leaves else -_ROW))]
 
     def _takes(self, v: int, border: float, lane: float, leaves: bool) -> bool:
