@@ -16,7 +16,7 @@ from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.view import costs_value
 from editor.workspace.document import Document
-from editor.workspace.kept_runs import run_to_keep, tokens_to_keep
+from editor.workspace.kept_runs import run_to_keep, tokens_to_keep, tuned_to_keep
 
 _REFRESH_SECONDS = 0.5
 _DOING = {
@@ -164,6 +164,7 @@ def _end_text(
             return "Profiled.", 1.0
         return f"Profiled. Choose “Costs: {OPTIONS['costs'].values['measured']}” to use it.", 1.0
     if benchmark.kind == "tune":
+        _keep(document, benchmark, *tuned_to_keep(result))
         return result.proposal, 1.0
     if benchmark.kind == "accuracy":
         try:
@@ -191,11 +192,12 @@ def _end_text(
     )
 
 
-def _keep(document: Document, benchmark: BenchmarkState, figures: dict[str, Any]) -> None:
-    """Puts a result into the document's list of benchmarks, once."""
+def _keep(document: Document, benchmark: BenchmarkState, *runs: dict[str, Any]) -> None:
+    """Puts results into the document's list of benchmarks, once."""
     try:
         if not benchmark.kept:
-            document.keep_run(figures, benchmark.layout, benchmark.plan.placement)
+            for figures in runs:
+                document.keep_run(figures, benchmark.layout, benchmark.plan.placement)
             benchmark.kept = True
     except WorkspaceError as error:
         benchmark.problem = f"This result is not in the list of benchmarks. {error}"

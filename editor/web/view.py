@@ -14,6 +14,7 @@ from editor.errors import WorkspaceError
 from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
+from editor.graph.states import states_of
 from editor.kinds import Basis
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
@@ -315,18 +316,52 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
-def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
-    """The measurement of a placement that is not split, where the benchmark of a plan made it as a baseline.
+def measured_medians(document: Document) -> list[float]:
+    """[subgraph] median seconds in the newest benchmark of the latency of this plan; empty without one."""
+    run = measured_run(document, "latency")
+    return (
+        list(run.figures.get("medians") or ()) if run is not None else []
+    )  # earlier versions kept none
 
-    Args:
-        placement: all ops on one device, or another one, of which there is none.
-        run: of the plan, on the devices that it names.
-    """
+
+class Measured:
+    """What benchmarks of a document measured: of its plan, of other plans, and of the unsplit model beside them."""
+
+    def __init__(self, document: Document) -> None:
+        try:
+            runs = [run for run in document.runs() if not run.figures.get("estimated")]
+        except WorkspaceError:  # the page says so elsewhere
+            runs = []
+        self._runs = {
+            (str(run.figures.get("plan")), str(run.figures.get("mode"))): run
+            for run in reversed(runs)
+        }
+        self._plan = document.placement.fingerprint
+        tokens = any(mode == "tokens" for _, mode in self._runs)
+        self.time_mode = "tokens" if tokens and states_of(document.graph) else "latency"
+        """The mode that has the time of a model: that of a token where tokens were measured"""
+
+    def run(self, placement: Placement, mode: str) -> Run | None:
+        """The newest measurement of a placement on the devices that it names, or of it as a baseline of the plan."""
+        beside = unsplit_run(placement, self._runs.get((self._plan, mode)))
+        found = [self._runs.get((placement.fingerprint, mode)), beside]
+        return max((run for run in found if run), key=lambda run: run.when, default=None)
+
+
+def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
+    """The measurement of a placement that is not split, where the benchmark of a plan made it as a baseline."""
     if run is None or len(placement.subgraphs) != 1:
         return None
     (device,) = placement.used_devices
     if run.figures.get("entries", {}).get(device.name) != repr(dict(device.entry)):
         return None
+    if run.figures["mode"] == "tokens":
+        median = run.figures.get("baselines", {}).get(device.name)
+        if not median:
+            return None
+        interval = run.figures.get("baseline_intervals", {}).get(device.name)
+        figures = {"median": median, "interval": interval, "throughput": 1 / median, "requests": 1}
+        return replace(run, figures={**run.figures, **figures})
     figure = "throughput" if run.figures["mode"] == "throughput" else "time"
     for baseline in run.figures.get("report", {}).get("baselines", ()):
         time = baseline["time"]
@@ -339,19 +374,6 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
             }
             return replace(run, figures={**run.figures, **figures})
     return None
-
-
-def measured_plans(document: Document) -> dict[tuple[str, str], Run]:
-    """Fingerprint of a plan and mode -> its newest measurement on the devices that it names."""
-    try:
-        runs = document.runs()
-    except WorkspaceError:  # the page says so elsewhere
-        return {}
-    return {
-        (str(run.figures.get("plan")), str(run.figures.get("mode"))): run
-        for run in reversed(runs)
-        if not run.figures.get("estimated")
-    }
 
 
 def figures_of(document: Document) -> Figures:

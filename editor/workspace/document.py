@@ -470,14 +470,14 @@ class Document:
         return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
 
     def keep_run(self, figures: Mapping[str, Any], layout: str, plan: Placement) -> None:
-        """Stores a benchmark of the document; ``plan`` is what was measured."""
+        """Stores a benchmark of ``plan``; figures that name a plan and its subgraphs are of another one on its devices."""
         known = {
             "layout": layout,
             "plan": plan.fingerprint,
             "subgraphs": len(plan.subgraphs),
             "entries": {device.name: repr(dict(device.entry)) for device in plan.devices},
         }
-        self.store.keep_run(self.id, {**figures, **known})
+        self.store.keep_run(self.id, {**known, **figures})
 
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""

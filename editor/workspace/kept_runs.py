@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.exports.benchmark_file import for_reports
+from editor.placement.choices import PRESENT
 
 if TYPE_CHECKING:  # it takes time to import
     from editor.execution.measure.tokens import TokenBenchmark
+    from editor.execution.measure.tune import Tuned
 
 
 def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
@@ -29,6 +31,19 @@ def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
         "baseline_rates": {b.device: b.throughput for b in timed if b.throughput},
         "report": for_reports(result.to_dict()),
     }
+
+
+def tuned_to_keep(tuned: Tuned) -> list[dict[str, Any]]:
+    """Of each candidate that was measured, the present plan last: the newest measurement of a plan counts."""
+    return [
+        {
+            **run_to_keep(result),
+            "plan": tuned.fingerprints[result.plan],
+            "subgraphs": len(result.subgraphs),
+            **({} if result.plan == PRESENT else {"layout": result.plan}),
+        }
+        for result in sorted(tuned.results, key=lambda result: result.plan == PRESENT)
+    ]
 
 
 def tokens_to_keep(result: TokenBenchmark) -> dict[str, Any]:
@@ -55,6 +70,7 @@ def tokens_to_keep(result: TokenBenchmark) -> dict[str, Any]:
         if best
         else None,
         "baselines": {device: each.token.median for device, each in times.items()},
+        "baseline_intervals": {d: [each.token.low, each.token.high] for d, each in times.items()},
     }
 
 

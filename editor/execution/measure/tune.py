@@ -7,7 +7,7 @@ Every candidate is a complete set of decisions, so the result can be edited furt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
@@ -37,6 +37,8 @@ class Tuned:
     """candidate name -> the decisions that lead to it"""
 
     mode: str = "latency"
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """candidate name -> what ``Placement.fingerprint`` says of it"""
 
     @property
     def best(self) -> str:
@@ -169,7 +171,12 @@ def tune(
         ranked = sorted(results, key=lambda r: r.total.median)
     else:
         ranked = sorted(results, key=lambda r: -r.throughput)
-    return Tuned(tuple(ranked), {name: adoptable(plan) for name, plan in plans.items()}, mode)
+    return Tuned(
+        tuple(ranked),
+        {name: adoptable(plan) for name, plan in plans.items()},
+        mode,
+        {name: plan.fingerprint for name, plan in plans.items()},
+    )
 
 
 def adoptable(candidate: Placement) -> Settings:

@@ -387,7 +387,9 @@ class _Sides:
         x, y, half = float(self.x[v]), float(self.y[v]), float(self.half[v])
         if v >= self.sides:
             return []
-        if abs(lane - x) <= half + _WIDER:  # straight down from where it is; an arrow there would be askew
+        if (
+            abs(lane - x) <= half + _WIDER
+        ):  # straight down from where it is; an arrow there would be askew
             return [(lane, y + _ROW)] if leaves else []
         way = 1.0 if lane > x else -1.0
         border, down = x + way * half, _BESIDE if leaves else -_BESIDE

@@ -8,11 +8,12 @@ import numpy as np
 
 from editor.exports.dot import text_colour
 from editor.graph.graph import Graph
-from editor.text import in_words, pluralize
+from editor.kinds import Kind
+from editor.text import human_seconds, in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
-from editor.web.view import colours_of, layout_costs
+from editor.web.view import Measured, colours_of, layout_costs
 from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, figures
@@ -83,18 +84,23 @@ def panes_data(
     devices = [*known, *(device for device in named.values() if device not in known)]
     number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
+    measured = Measured(document)
     for layout in layouts:
         placement = layout.placement
         if placement is None:
             continue
         costs, source = layout_costs(document, layout)
         f = figures(placement, costs)
+        run = measured.run(placement, measured.time_mode)
+        time = f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})"
+        if run is not None:
+            time = f"{human_seconds(run.figures['median'])} ({Kind.MEASUREMENT})"
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
                 pluralize(f["subgraphs"], "subgraph"),
                 pluralize(f["transfers"], "transfer"),
-                f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})",
+                time,
             ]
         )
         panes.append(

@@ -13,14 +13,13 @@ from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.fallbacks import fallbacks
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
-from editor.web.view import measured_run, plan_costs
+from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
 
 def ribbon_of(document: Document) -> Ribbon:
     """The parts of a run; a benchmark of throughput says nothing of the order in time."""
-    run = measured_run(document, "latency")
-    medians = run.figures.get("medians") if run is not None else None  # earlier versions kept none
+    medians = measured_medians(document)
     placement = document.placement
     costs, basis = plan_costs(document)
     placed, device, count = (

@@ -12,7 +12,7 @@ from editor.errors import EditorError
 from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.kinds import Kind, basis_of_energy
+from editor.kinds import Basis, Kind, basis_of_energy
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
@@ -25,6 +25,7 @@ from editor.web.panels.layout_figures import (
     Bar,
     Bases,
     Figure,
+    at_least_cell,
     count_cell,
     joules_cell,
     layout_chart,
@@ -36,17 +37,15 @@ from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.versions import versions_form
 from editor.web.view import (
+    Measured,
     aim_of,
     colours_of,
     figures_of,
     layout_costs,
-    measured_plans,
     plan_costs,
     step_of,
-    unsplit_run,
 )
 from editor.workspace.document import Document
-from editor.workspace.history import Run
 from editor.workspace.layouts import (
     BY_OPENVINO,
     Layout,
@@ -261,7 +260,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         document,
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
-    measured, aim = measured_plans(document), aim_of(now.settings)
+    measured, aim = Measured(document), aim_of(now.settings)
+    modes = {"latency": measured.time_mode, "throughput": "throughput"}
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
     rows, bars = [], list[Bar]()
@@ -339,17 +339,13 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(base), rate, bases, True)
         figure_of = {"latency": latency, "throughput": most}
-        plans = {mode: measured.get((now.fingerprint, mode)) for mode in figure_of}
-        runs = {
-            mode: _newest(
-                measured.get((layout.placement.fingerprint, mode)),
-                unsplit_run(layout.placement, plans[mode]),
-            )
-            for mode in figure_of
-        }
+        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
+        runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
         speeds = [
-            speed_cell(mode, runs[mode], plans[mode], figure) for mode, figure in figure_of.items()
+            speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()
         ]
+        if runs["throughput"] is None and runs["latency"] is not None:
+            speeds[1] = at_least_cell(runs["latency"], most)
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
@@ -377,6 +373,43 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 ]
             )
         )
+    return [
+        html.Div(
+            "The plan has changed since: compare again.",
+            className="outdated",
+            hidden=True,
+            role="status",
+            **{"data-step-of": step or step_of(document, basis)},
+        ),
+        html.Table(
+            [html.Thead(html.Tr(_head(basis, energy))), html.Tbody(rows)],
+            className="plain",
+            id="compare-table",
+        ),
+        html.Div(
+            [
+                html.Button(
+                    "Side by side",
+                    className="tool small",
+                    id="panes-open",
+                    title="Draw the ticked layouts beside each other",
+                ),
+                html.Button(
+                    "HTML report",
+                    className="tool small",
+                    id="panes-attach",
+                    title="The ticked layouts side by side in one file that needs no server",
+                ),
+                html.Span("Tick two to four layouts.", className="hint"),
+            ],
+            className="row",
+        ),
+        *layout_chart(aim, bars),
+    ]
+
+
+def _head(basis: Basis, energy: bool) -> list[html.Th]:
+    """Heads of the columns of figures, with the kind of those that were worked out."""
     head = [
         html.Th(t)
         for t in (
@@ -407,37 +440,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ),
         )
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    return [
-        html.Div(
-            "The plan has changed since: compare again.",
-            className="outdated",
-            hidden=True,
-            role="status",
-            **{"data-step-of": step or step_of(document, basis)},
-        ),
-        html.Table(
-            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"
-        ),
-        html.Div(
-            [
-                html.Button(
-                    "Side by side",
-                    className="tool small",
-                    id="panes-open",
-                    title="Draw the ticked layouts beside each other",
-                ),
-                html.Button(
-                    "HTML report",
-                    className="tool small",
-                    id="panes-attach",
-                    title="The ticked layouts side by side in one file that needs no server",
-                ),
-                html.Span("Tick two to four layouts.", className="hint"),
-            ],
-            className="row",
-        ),
-        *layout_chart(aim, bars),
-    ]
+    return head
 
 
 def _why_no_speed(placement: Placement) -> str:
@@ -524,11 +527,6 @@ def _other_devices(layout: Layout) -> Any:
         for d in layout.placement.devices
     ]
     return html.Div(f"kept with {', '.join(names)}", className="hint")
-
-
-def _newest(*runs: Run | None) -> Run | None:
-    """The last one: of two measurements of a layout, that beside the plan's own was made under the same conditions."""
-    return max((run for run in runs if run is not None), key=lambda run: run.when, default=None)
 
 
 def _over_memory(layout: Layout) -> Any:

@@ -87,18 +87,21 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
     """
     if run is None:
         return html.Td(_worked_out(figure))
-    form, interval = figure.form, _interval(run, mode)
-    detail = f"Measured {run.when[:16].replace('T', ' ')} UTC"
-    if interval is not None:
-        detail += f", 95 % interval {form(interval[0])} to {form(interval[1])}"
+    form = figure.form
     beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
+    if context := context_of(run):
+        beside.append(f"; measured at {context}")
     difference: list[Any] = []
     if plans is None:  # what was worked out can be compared only with what was worked out
-        beside = [f"{figure.bases.layout.kind.participle} ", *_worked_out(figure, is_named=True)]
+        beside = [
+            f"{figure.bases.layout.kind.participle} ",
+            *_worked_out(figure, is_named=True),
+            *beside[1:],
+        ]
         difference = [_hint("this plan is not measured")]
     elif not figure.bases.is_plan and plans != run:
         difference = _measured_difference(mode, run, plans, figure)
-    badge = kind_badge(Kind.MEASUREMENT, detail=detail)
+    badge = kind_badge(Kind.MEASUREMENT, detail=details_of(run, mode, form))
     return html.Td(
         [
             html.B(form(_of_run(run, mode))),
@@ -107,6 +110,22 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
             " ",
             *difference,
             html.Div(beside, className="hint"),
+        ]
+    )
+
+
+def at_least_cell(run: Run, figure: Figure) -> html.Td:
+    """A rate of a layout of which the time was measured: so many were finished."""
+    unit = " tokens/s" if run.figures["mode"] == "tokens" else ""
+    flight = int(run.figures.get("requests") or 1)
+    many = f"{flight} in flight" if flight > 1 else "one at a time"
+    worked_out = f"{figure.bases.layout.kind.participle} {figure.words}"
+    return html.Td(
+        [
+            html.B(f"at least {rate(float(run.figures['throughput']))}{unit}"),
+            " ",
+            kind_badge(Kind.MEASUREMENT, detail=f"Of the run that has the time: {many}"),
+            html.Div(f"{many}; {worked_out}", className="hint"),
         ]
     )
 
@@ -205,6 +224,22 @@ def _bar_row(
         className="bar-row",
         **{"data-bar": bar.name, "data-kind": str(kind)},
     )
+
+
+def details_of(run: Run, mode: str, form: Callable[[float], str]) -> str:
+    """When a run was measured, and the interval of its figure."""
+    words, interval = f"Measured {run.when[:16].replace('T', ' ')} UTC", _interval(run, mode)
+    if interval is not None:
+        words += f", 95 % interval {form(interval[0])} to {form(interval[1])}"
+    return words
+
+
+def context_of(run: Run) -> str:
+    """At which context the time of a token was measured: "64 to 95 tokens of context"; "" of other runs."""
+    if run.figures.get("mode") != "tokens" or not run.figures.get("new"):
+        return ""
+    first, new = int(run.figures["prompt"]), int(run.figures["new"])
+    return f"{first:,} to {first + new - 1:,} tokens of context"
 
 
 def _of_run(run: Run, mode: str) -> float:

@@ -8,12 +8,13 @@ import dash_ag_grid as dag
 import numpy as np
 from dash import html
 
+from editor.kinds import Kind
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
-from editor.web.view import plan_costs
+from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
 _HEADER, _HEADER_PADDING = 7, 26
@@ -21,7 +22,7 @@ _HEADER, _HEADER_PADDING = 7, 26
 _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
-_TIMES = "By the costs that the figures of the status bar are made from"
+_TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {
     "rowHeight": 28,
@@ -125,6 +126,7 @@ def subgraph_table(document: Document) -> html.Div:
         device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", 104, headerTooltip=_TIMES),
+        {"field": "kind", "headerName": "Time is", "width": 116},
         {
             "field": "types",
             "headerName": "Main ops",
@@ -152,14 +154,16 @@ def subgraph_table(document: Document) -> html.Div:
 
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the subgraph table."""
-    graph, placement, costs = document.graph, document.placement, plan_costs(document)[0]
+    graph, placement, (costs, basis) = document.graph, document.placement, plan_costs(document)
     seconds = seconds_of_ops(
         costs,
         placement.assignment.device,
         placement.division.subgraph_of_op,
         placement.placed_ops,
     )
-    rough, rows = assumed_speeds(placement, costs), []
+    kind, rough, rows = basis.kind, assumed_speeds(placement, costs), list[dict[str, Any]]()
+    if medians := measured_medians(document):
+        kind, seconds, rough = Kind.MEASUREMENT, np.array(medians), []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
         for key in s.ops:
@@ -182,6 +186,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "unknown": s.memory.unknown or None,
                 "seconds": float(seconds[s.id]),
                 "rough": s.device in rough,
+                "kind": str(kind),
                 "after": ", ".join(map(str, s.depends_on)) or "—",
             }
         )

@@ -11,6 +11,7 @@ from editor.graph.states import makes_one_token
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
 from editor.text import human_bytes, human_rate, human_seconds, rough_rate, rough_seconds
+from editor.web.panels.layout_figures import context_of, details_of
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.view import figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
@@ -38,12 +39,15 @@ def headline(document: Document) -> Headline:
     rate_in_words = rough_rate if now["rough"] else human_rate
     if run is not None:
         mode = run.figures["mode"]
-        predicted = in_words(seconds) if mode == "latency" and seconds else ""
-        if mode == "throughput" and rate:
-            predicted = rate_in_words(rate)
+        many = mode == "throughput"
+        worked_out, in_form = (rate, rate_in_words) if many else (seconds, in_words)
+        predicted = in_form(worked_out) if worked_out else ""
+        details = (
+            details_of(run, mode, human_rate) if many else details_of(run, "latency", human_seconds)
+        )
         return Headline(
             _figure(run.figures),
-            kind_badge(Kind.MEASUREMENT),
+            kind_badge(Kind.MEASUREMENT, detail=details),
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
         )
@@ -88,7 +92,9 @@ def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
         figures = now.run.figures
-        rate = f"{figures['throughput']:.3g} tokens/s, " if figures["mode"] == "tokens" else ""
+        where = f" at {context}" if (context := context_of(now.run)) else ""
+        tokens = f"{figures['throughput']:.3g} tokens/s{where}, "
+        rate = tokens if figures["mode"] == "tokens" else ""
         return [_headline(now), _sentence(rate, *_beside_unsplit(figures, _alone(document)))]
     if not now.figure:
         return [
