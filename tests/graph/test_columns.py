@@ -171,7 +171,10 @@ def test_edges_beside_a_chain_begin_and_end_at_sides_and_pass_no_node(
     for edge, points in drawing.bends.items():
         source, target = edges[edge]
         own = (np.arange(count) == source) | (np.arange(count) == target)
-        for px, py in points:  # Cytoscape draws no edge that bends inside its nodes; blocks are 142 x 46
+        for (
+            px,
+            py,
+        ) in points:  # Cytoscape draws no edge that bends inside its nodes; blocks are 142 x 46
             inside = (np.abs(x - px) < 71) & (np.abs(y - py) < 23)
             assert not (inside & own).any(), f"edge {edges[edge]} bends inside its node"
         middle = [(float(x[source]), float(y[source])), *points]

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES, write_dag
+from decoders import plain_decoder
 
 import editor
+from editor.execution.measure.tune import Tuned
 from editor.kinds import Basis, Kind
+from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
 from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
+from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
@@ -36,6 +40,7 @@ from editor.web.runs import follow_run
 from editor.web.view import figures_of, measured_run, plan_costs, unsplit_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.kept_runs import tuned_to_keep
 
 
 @pytest.fixture
@@ -338,6 +343,58 @@ def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
         assert unsplit_run(whole, replace(run, figures=other)) is None
     assert unsplit_run(document.placement, run) is None, "it is split"
     assert unsplit_run(whole, None) is None
+    assert {row["kind"] for row in subgraph_rows(document)} == {"measurement"}
+    assert [row["seconds"] for row in subgraph_rows(document)] == run.figures["medians"]
+    layouts = document.layouts()
+    (summary, *_) = [pane["summary"] for pane in panes_data(document, layouts)["layouts"]]
+    assert summary.endswith(f"{human_seconds(run.figures['median'])} (measurement)")
+    assert "'at least " in str(compare_view(document, layouts)), (
+        "no maximum below what was measured"
+    )
+    document.pin(document.placement.placed_ops[:2].tolist(), "OV")
+    assert {row["kind"] for row in subgraph_rows(document)} == {"estimate"}, "another plan"
+
+
+def test_what_tune_measured_is_kept(state: AppState, document: Document) -> None:
+    (result,) = state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    mine, other = document.placement.fingerprint, "of another plan"
+    results = (replace(result, plan="optimal latency"), replace(result, plan=PRESENT))
+    names = {PRESENT: mine, "optimal latency": other}
+    for figures in tuned_to_keep(Tuned(results, {}, "latency", names)):
+        document.keep_run(figures, "automatic", document.placement)
+    assert [run.figures["plan"] for run in document.runs()] == [mine, other]
+    assert [run.figures["layout"] for run in document.runs()] == ["automatic", "optimal latency"]
+    found = measured_run(document)
+    assert found is not None and found.figures["median"] == result.total.median
+
+
+def test_tokens_that_were_measured_stand_in_compare_with_their_context(
+    state: AppState, tmp_path: Path
+) -> None:
+    document = state.open(
+        OpenRequest(
+            str(plain_decoder(tmp_path / "decoder.onnx")), "HETERO:CPU,OpenVINO.CPU", {}, True
+        )
+    )
+    figures = {
+        "mode": "tokens",
+        "median": 0.016,
+        "interval": [0.0155, 0.0165],
+        "throughput": 62.5,
+        "requests": 1,
+        "prompt": 64,
+        "new": 32,
+        "estimated": False,
+        "unsplit": None,
+        "baselines": {"OpenVINO.CPU": 0.032},
+        "baseline_intervals": {"OpenVINO.CPU": [0.031, 0.033]},
+    }
+    document.keep_run(figures, "automatic", document.placement)
+    assert "'62.5 tokens/s at 64 to 95 tokens of context, '" in _words(document)
+    table = str(compare_view(document, document.layouts()))
+    for words in ("B('16 ms')", "measured at 64 to 95 tokens of context", "B('32 ms')", "+16 ms"):
+        assert words in table, words
+    assert "B('at least 62.5 tokens/s')" in table
 
 
 def test_the_verdict_of_a_plan_is_known_after_a_restart(
