@@ -36,7 +36,8 @@ def written(document: Document, form: str, folder: Path, device: str = "") -> li
         taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
         figures = [run.figures for run in document.runs_of_plan()]
         runs = [f["report"] for f in figures if "report" in f][:1]
-        runs += [kept_tokens(f) for f in figures if f.get("mode") == "tokens"][:1]
+        tokens = [f for f in figures if f.get("mode") == "tokens" and not f["estimated"]]
+        runs += [kept_tokens(f) for f in tokens[:1]]
         if runs and "measured" in taken:
             file = write_atomic(Path(beside) / "benchmark.json", json_text(runs))
             options["measured"] = str(file)

@@ -176,10 +176,10 @@ def _end_text(
         return f"Compared {pluralize(len(result.tensors), 'tensor')}.", 1.0
     if benchmark.kind == "tokens":
         _keep(document, benchmark, tokens_to_keep(result))
+        if result.simulated:
+            return f"Done: logits are {result.verdict}.", 1.0
         token = human_seconds(result.figures.token.median)
-        where = ", on simulated devices" if result.simulated else ""
-        rate = f"{result.figures.tokens_per_second:.1f} tokens/s"
-        return f"Done{where}: {token} a token, {rate}.", 1.0
+        return f"Done: {token} a token, {result.figures.tokens_per_second:.1f} tokens/s.", 1.0
     first = result[0]
     _keep(document, benchmark, run_to_keep(first))
     if first.estimated:

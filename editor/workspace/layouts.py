@@ -188,7 +188,7 @@ def reasons_of_difference(here: Placement, there: Placement) -> list[tuple[str, 
         elif other not in index:
             why = f"this plan has no {other}"
         elif refused := constraints.reason(op, index[other]):
-            why = f"{other}: {refused}"
+            why = refused if refused.startswith(f"{other}: ") else f"{other}: {refused}"
         else:
             why = f"{other} can run it; {own} is the choice of the policy {here.settings.policy}"
         reasons.setdefault(f"on {own}, there on {other}: {why}", []).append(op)

@@ -196,6 +196,7 @@ def test_planned_devices_are_simulated_and_the_benchmark_says_so(tmp_path: Path)
     first, setting, *_ = result.text().splitlines()
     assert "says nothing about their speed" in first
     assert "(simulated)" in setting
+    assert "plan: first token" not in result.text() and "  after " not in result.text()
     assert "slower" not in result.text() and "faster" not in result.text()
 
 

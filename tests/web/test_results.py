@@ -178,7 +178,9 @@ def test_tokens_of_simulated_devices_are_not_compared(simulated: bool) -> None:
     assert ("The plan is" in heads) is not simulated
     assert ("4x slower" in texts(view)) is not simulated
     assert (texts(view[0]) == f"{SIMULATED}.") is simulated
-    assert ("estimate on simulated devices" in texts(view)) is simulated
+    assert ("The plan" in texts(view)) is not simulated, "stand-ins have no speed"
+    assert ("40 ms" in texts(view)) is not simulated and "10 ms" in texts(view)
+    assert "1e-07 relative (within tolerance)" in texts(view)
     kept = tokens_to_keep(result)
     assert kept["estimated"] is simulated
     assert kept["unsplit"]["words"] == ("" if simulated else "4x slower")

@@ -87,15 +87,20 @@ class TokenBenchmark:
         """Whether the logits are those of the unsplit model."""
         return self.difference is not None and self.difference <= _TOLERANCE
 
+    @property
+    def verdict(self) -> str:
+        """What to think of the largest difference."""
+        return "within tolerance" if self.within_tolerance else "OUTSIDE the tolerance"
+
     def text(self) -> str:
-        """A few lines for a terminal."""
+        """A few lines for a terminal; of stand-ins no time is among them."""
         sequences = f", {self.sequences} sequences in flight" if self.sequences > 1 else ""
         how = "simulated" if self.simulated else "measured"
         lines = [
             *([SIMULATED] if self.simulated else []),
             f"Prompt of {pluralize(self.prompt, 'token')}, {self.new} new{sequences} ({how}); "
             f"{pluralize(len(self.states), 'state')} kept on the devices",
-            self.figures.text(),
+            *([] if self.simulated else [self.figures.text()]),
         ]
         for figures in self.unsplit:
             against = self.against(figures)
@@ -106,14 +111,13 @@ class TokenBenchmark:
         if self.difference is None:
             lines.append("Not compared: no device runs the whole model")
         else:
-            verdict = "within tolerance" if self.within_tolerance else "OUTSIDE the tolerance"
             lines.append(
                 f"Largest difference of logits to the unsplit model on {self.reference}, over all tokens: "
-                f"{self.difference:.2g} relative ({verdict})"
+                f"{self.difference:.2g} relative ({self.verdict})"
             )
         lines += [
             f"  after {context} tokens: {human_seconds(seconds)} a token"
-            for context, seconds in self.figures.by_context
+            for context, seconds in ([] if self.simulated else self.figures.by_context)
         ]
         return "\n".join(lines)
 

@@ -275,13 +275,15 @@ def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
 
 def tokens_view(result: TokenBenchmark) -> list[Any]:
     """What tokens take on the plan and unsplit, and by the length of the context."""
-    figures, simulated = [result.figures, *result.unsplit], result.simulated
-    plan = "The plan, simulated on the CPU" if simulated else "The plan"
+    simulated = result.simulated  # stand-ins have no speed
+    figures = [*([] if simulated else [result.figures]), *result.unsplit]
     rows = [
         html.Tr(
             [
                 html.Td(
-                    plan if each is result.figures else f"{each.name[:1].upper()}{each.name[1:]}"
+                    "The plan"
+                    if each is result.figures
+                    else f"{each.name[:1].upper()}{each.name[1:]}"
                 ),
                 html.Td(
                     f"{human_seconds(each.first_token.median)} ({human_seconds(each.first_token.low)} to "
@@ -308,17 +310,15 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
         for context, seconds in result.figures.by_context
     ]
     setting, *notes = [line for line in result.text().splitlines() if line != SIMULATED]
-    badge = (
-        kind_badge(Kind.ESTIMATE, "on simulated devices", meaning=SIMULATED)
-        if simulated
-        else kind_badge(Kind.MEASUREMENT)
-    )
     heads = ["", "First token (95 %)", "Each further token (95 %)", "Tokens/s"]
     return [
         html.P(f"{SIMULATED}.", className="hint wide warn") if simulated else None,
-        html.P([setting, " ", badge], className="hint wide"),
-        plain_table(heads if simulated else [*heads, "The plan is"], rows),
-        plain_table(("Tokens before", "A token takes"), contexts),
+        html.P(
+            [setting, " ", None if simulated else kind_badge(Kind.MEASUREMENT)],
+            className="hint wide",
+        ),
+        plain_table(heads if simulated else [*heads, "The plan is"], rows) if rows else None,
+        None if simulated else plain_table(("Tokens before", "A token takes"), contexts),
         *(
             html.P(note, className="hint wide")
             for note in notes
