@@ -316,12 +316,24 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
-def measured_medians(document: Document) -> list[float]:
-    """[subgraph] median seconds in the newest benchmark of the latency of this plan; empty without one."""
+def measured_medians(document: Document) -> tuple[list[float], float]:
+    """[subgraph] median seconds in the newest benchmark of this plan, and those of the whole run; empty without one.
+
+    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one.
+    """
+    run = measured_run(document)
+    if (
+        run is not None
+        and run.figures["mode"] == "tokens"
+        and len(document.placement.subgraphs) == 1
+    ):
+        return [run.figures["median"]], run.figures["median"]
     run = measured_run(document, "latency")
-    return (
-        list(run.figures.get("medians") or ()) if run is not None else []
-    )  # earlier versions kept none
+    if run is None:
+        return [], 0.0
+    return list(run.figures.get("medians") or ()), run.figures[
+        "median"
+    ]  # earlier versions kept none
 
 
 class Measured:

@@ -395,6 +395,7 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
     for words in ("B('16 ms')", "measured at 64 to 95 tokens of context", "B('32 ms')", "+16 ms"):
         assert words in table, words
     assert "B('at least 62.5 tokens/s')" in table
+    assert [(r["kind"], r["seconds"]) for r in subgraph_rows(document)] == [("measurement", 0.016)]
 
 
 def test_the_verdict_of_a_plan_is_known_after_a_restart(

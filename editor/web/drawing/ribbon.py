@@ -19,7 +19,7 @@ from editor.workspace.document import Document
 
 def ribbon_of(document: Document) -> Ribbon:
     """The parts of a run; a benchmark of throughput says nothing of the order in time."""
-    medians = measured_medians(document)
+    medians, _ = measured_medians(document)
     placement = document.placement
     costs, basis = plan_costs(document)
     placed, device, count = (

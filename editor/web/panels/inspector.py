@@ -37,7 +37,7 @@ from editor.web.panels.parts import (
 )
 from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
-from editor.web.view import colours_of, measured_run, op_costs, plan_costs
+from editor.web.view import colours_of, measured_medians, op_costs, plan_costs
 from editor.workspace.document import Document
 
 _MOST_IN_BODY = 200
@@ -138,12 +138,11 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
     """[device] seconds of its subgraphs, seconds beside them, what these figures are, measured where this plan was, and
     [device] whether its speed is assumed."""
     placement = document.placement
-    run = measured_run(document, "latency")
-    medians = run.figures.get("medians") if run is not None else None  # earlier versions kept none
-    if run is not None and medians:
+    medians, total = measured_medians(document)
+    if medians:
         homes = [placement.device_number(s.device) for s in placement.subgraphs]
         measured: Floats = np.bincount(homes, medians, len(document.devices)).astype(np.float64)
-        rest = float(run.figures["median"] - measured.sum())
+        rest = float(total - measured.sum())
         return measured, rest, kind_badge(Kind.MEASUREMENT), [False] * len(measured)
     costs, basis = plan_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device

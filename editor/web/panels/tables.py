@@ -162,7 +162,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         placement.placed_ops,
     )
     kind, rough, rows = basis.kind, assumed_speeds(placement, costs), list[dict[str, Any]]()
-    if medians := measured_medians(document):
+    if medians := measured_medians(document)[0]:
         kind, seconds, rough = Kind.MEASUREMENT, np.array(medians), []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
