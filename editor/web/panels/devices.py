@@ -292,9 +292,17 @@ def _room(used: int, device: Device) -> list[Any]:
 
 def pins_summary(document: Document) -> list[Any]:
     """How many ops are pinned, and the way back to automatic."""
-    count, forced = len(document.placement.settings.pins), len(document.placement.settings.forced)
+    settings = document.placement.settings
+    count, forced = len(settings.pins), len(settings.forced)
+    first = settings.policy_options.get("first")
+    also = (
+        f" It tries {first} before the other devices; another policy, or undo, ends that."
+        if first
+        else ""
+    )
     if not count:
-        return [html.P("No pins: the automatic mode places every op.", className="hint")]
+        words = f"No pins: the automatic mode places every op.{also}"
+        return [html.P(words, className="hint")]
     text = pluralize(count, "pinned op") + (f", {forced} by force" if forced else "")
     return [
         html.P(text, className="hint"),
