@@ -94,11 +94,13 @@ def _label(state: AppState, document: Document, edit: m.PinToLabel) -> None:
 
 
 def _automatic(state: AppState, document: Document, edit: m.Automatic) -> None:
-    """Policy and options; options that the page has no list for stay as they are, except the budget of a search."""
+    """Policy and options; options that the page has no list for stay, except the budget of a search."""
     policy, _, objective = edit.policy.partition(":")
     asked_for = {"objective", "costs", "codegen", "search"}
     if objective != "energy":
         asked_for.add("within")
+    if policy != document.placement.settings.policy:
+        asked_for.add("first")  # of a layout that was used
     options = {
         k: v for k, v in document.placement.settings.policy_options.items() if k not in asked_for
     }

@@ -24,6 +24,7 @@ from editor.web.edit_queue import Answer, EditQueue
 from editor.web.edits import HANDLERS, apply
 from editor.web.messages import DrawingRequest, Edits, EditsAnswer, HistoryEdit, validated
 from editor.web.open_request import OpenRequest
+from editor.web.panels.devices import pins_summary
 from editor.web.panels.profiles import profiles_view
 from editor.web.routes import canvas_routes
 from editor.web.view import figures_of
@@ -413,3 +414,15 @@ def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_i
     with pytest.raises(EditorError, match="no earlier profile of GPU"):
         do(state, document, do="put-back-profile", name="GPU")
     document.set_automatic("priority", {}, "minimal")
+
+
+def test_another_policy_ends_what_a_layout_tries_first(state: AppState, document: Document) -> None:
+    do(state, document, do="use-layout", name="all on CPU")
+    assert "tries CPU before the other devices" in str(pins_summary(document))
+    chosen = {"costs": "estimate", "codegen": "op", "grouping": "minimal"}
+    do(state, document, do="automatic", policy="priority", **chosen)
+    assert document.placement.settings.policy_options["first"] == "CPU", "only costs changed"
+    do(state, document, do="automatic", policy="optimal:latency", **chosen)
+    do(state, document, do="automatic", policy="priority", **chosen)
+    assert "first" not in document.placement.settings.policy_options
+    assert "tries" not in str(pins_summary(document))
