@@ -93,8 +93,9 @@ def _result(
     figure = rate_of(totals) or time_of(totals)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
     doubts = [f"the peaks of {names[name]} are assumed" for name in totals["assumed_speeds"]]
-    doubts = [*stand_ins(placement, costs), *doubts, "this plan was not measured"]
-    end = f"; {joined(doubts)}."
+    doubts = [*stand_ins(placement, costs), *doubts]
+    doubts += [] if report["tokens"] else ["this plan was not measured"]
+    end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
     if not singles:
         return f"{said}: no device runs the whole model{end}", ""
