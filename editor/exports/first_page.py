@@ -13,11 +13,20 @@ from editor.exports.benchmark_file import tokens_in_words
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
-from editor.kinds import Kind, compare_medians
-from editor.placement.costs import peaks_of
+from editor.kinds import Kind, compare_medians, too_close
+from editor.placement.chosen_costs import is_assumed, stand_ins
+from editor.placement.costs import Costs, peaks_of, price
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
-from editor.text import human_rate, human_seconds, in_words, joined, rough_rate
+from editor.text import (
+    human_bytes,
+    human_rate,
+    human_seconds,
+    in_words,
+    joined,
+    pluralize,
+    rough_rate,
+)
 
 _MOST_BOXES = 40
 """Subgraphs whose picture can be read on a page."""
@@ -25,9 +34,10 @@ BOX_WIDTH = 128
 OF_STAND_INS = "A benchmark ran stand-ins for planned devices: it compared outputs and says nothing about speed"
 
 
-def first_page(placement: Placement, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Verdict, versions, assumptions, pins, and fallbacks by reason, of a report's other parts."""
+def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) -> dict[str, Any]:
+    """Conclusion, verdict, versions, assumptions, pins, and fallbacks by reason, of a report's other parts."""
     return {
+        "conclusion": _conclusion(placement, report, costs),
         "verdict": _verdict(report),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report),
@@ -45,6 +55,111 @@ def rate_of(totals: Mapping[str, Any]) -> str:
     """Requests per second in the same way; "" where the policy does not aim at them."""
     form = rough_rate if totals["assumed_speeds"] else human_rate
     return form(totals["throughput"]) if totals["throughput"] else ""
+
+
+def called(device: Mapping[str, Any]) -> str:
+    """The name of a device, with its preset."""
+    name, preset = device["name"], device["preset"]
+    return f"{name} ({preset})" if preset and preset.lower() not in name.lower() else name
+
+
+def _conclusion(placement: Placement, report: Mapping[str, Any], costs: Costs) -> list[str]:
+    """At most three sentences: the result against one device alone, what falls back, and what would help if known.
+
+    That a plan does not fit comes first.
+    """
+    names = {d["name"]: called(d) for d in report["devices"]}
+    result, faster = _result(placement, report, costs, names)
+    said = [result, _fallen(report, names)]
+    for d in report["devices"]:
+        if d["limit"] is not None and d["memory"] > d["limit"]:
+            need = f"{human_bytes(d['memory'])} of {human_bytes(d['limit'])}"
+            return [f"It does not fit: {called(d)} needs {need}.", *said]
+    return [*said, *_remedy(report, names, faster)]
+
+
+def _result(
+    placement: Placement, report: Mapping[str, Any], costs: Costs, names: Mapping[str, str]
+) -> tuple[str, str]:
+    """How fast the plan is beside the best single device, and that device where it is faster."""
+    totals, measured = report["totals"], report["measurement"]
+    alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
+    if measured is not None and measured["kind"] == Kind.MEASUREMENT:
+        words, many = _verdict(report)["figure"], measured["mode"] == "throughput"
+        beside, best = _against(measured, many, alone)
+        other = best if " slower than " in beside else ""
+        return f"Measured {words}: {beside[:1].lower()}{beside[1:]}", other
+    known = Kind(totals["kind"]).participle
+    figure = rate_of(totals) or time_of(totals)
+    said = f"{known[:1].upper()}{known[1:]} {figure}"
+    doubts = [f"the peaks of {names[name]} are assumed" for name in totals["assumed_speeds"]]
+    doubts = [*stand_ins(placement, costs), *doubts]
+    doubts += [] if report["tokens"] else ["this plan was not measured"]
+    end = f"; {joined(doubts)}." if doubts else "."
+    singles = _singles(placement, costs)
+    if not singles:
+        return f"{said}: no device runs the whole model{end}", ""
+    best = min(singles, key=lambda name: singles[name])
+    theirs, ours = singles[best], totals["latency"]
+    if totals["throughput"]:
+        ours = 1 / totals["throughput"]
+    if alone == best:
+        return f"{said}: all of it runs on {names[best]}{end}", ""
+    words, other = "too close to call beside", ""
+    if not too_close(ours, theirs, Kind(totals["kind"])):
+        words = f"{compare_medians((ours, ours), (theirs, theirs), ours / theirs)} than"
+        other = best if ours > theirs else ""
+    time = in_words(theirs, is_assumed(placement.devices, costs, placement.device_number(best)))
+    return f"{said}: {words} all of it on {names[best]} ({time}, {known}){end}", other
+
+
+def _singles(placement: Placement, costs: Costs) -> dict[str, float]:
+    """Device -> seconds of the whole model, of those that can run it and are not much slower than their hardware."""
+    graph, placed = placement.graph, placement.placed_ops
+    unsplit = np.zeros(len(graph), np.int64)
+    return {
+        device.name: price(graph, costs, np.full(len(graph), d), placed, unsplit).total
+        for d, device in enumerate(placement.devices)
+        if placement.constraints.able[placed, d].all() and device.slowdown <= 1
+    }
+
+
+_MOST_TYPES = 3
+
+
+def _fallen(report: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """What falls back, and what that costs."""
+    found, pins = report["fallbacks"], report["totals"]["pins"]
+    if not found:
+        pinned = f"; {pluralize(pins, 'op')} pinned" if pins else ""
+        return f"Nothing falls back{pinned}."
+    ops = sum(len(f["ops"]) for f in found)
+    types = list(dict.fromkeys(name for f in found for name in f["op_types"]))
+    more = [f"{len(types) - _MOST_TYPES} more types"] if len(types) > _MOST_TYPES else []
+    wanted = joined(list(dict.fromkeys(names[f["wanted"]] for f in found)))
+    to = joined(list(dict.fromkeys(names[name] for f in found for name in f["devices"])))
+    seconds, rough = sum(f["seconds"] for f in found), any(f["rough"] for f in found)
+    cost = "costs no time"
+    if seconds > 0:
+        known = Kind(report["totals"]["kind"]).participle
+        cost = f"costs {in_words(seconds, rough)} a run ({known})"
+    return (
+        f"{pluralize(ops, 'op')} ({joined([*types[:_MOST_TYPES], *more])}) "
+        f"fall{'s' if ops == 1 else ''} back from {wanted} to {to}, which {cost}."
+    )
+
+
+def _remedy(report: Mapping[str, Any], names: Mapping[str, str], faster: str) -> list[str]:
+    """What would help: one sentence, or none where nothing is known."""
+    if faster:
+        return [f"All of it on {names[faster]} would be faster."]
+    for f in report["fallbacks"]:
+        if f["plan_as"]:
+            count = pluralize(len(f["ops"]), "op")
+            return [
+                f"Planned as {f['plan_as']}, {names[f['wanted']]} would not refuse {count} for their type."
+            ]
+    return []
 
 
 def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
@@ -68,7 +183,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
         f"{measured['throughput']:.1f} requests/s" if many else human_seconds(measured["median"])
     )
     alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
-    beside = _against(measured, many, alone)
+    beside, _ = _against(measured, many, alone)
     return {
         "figure": figure,
         "kind": str(Kind.MEASUREMENT),
@@ -76,15 +191,15 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _against(measured: Mapping[str, Any], many: bool, alone: str) -> str:
-    """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model."""
+def _against(measured: Mapping[str, Any], many: bool, alone: str) -> tuple[str, str]:
+    """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model; and its device."""
     key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
     found = [b for b in measured["baselines"] if b[key] and b.get(limits)]
     if not found or not measured[limits]:
-        return "It is not split." if alone else "There is no unsplit model to compare it with."
+        return "It is not split." if alone else "There is no unsplit model to compare it with.", ""
     best = (max if many else min)(found, key=lambda b: b[key])
     if best["device"] == alone:
-        return "It is not split."
+        return "It is not split.", alone
     ours, theirs, ratio = measured[limits], best[limits], measured[key] / best[key]
     if many:  # by the time of a request, so that more is less
         ours, theirs = ([1 / b, 1 / a] for a, b in (ours, theirs))
@@ -95,7 +210,7 @@ def _against(measured: Mapping[str, Any], many: bool, alone: str) -> str:
     unsplit = f"not splitting ({other} on {best['device']})"
     if alone:
         unsplit = f"all of it on {best['device']} ({other})"
-    return f"{words[:1].upper()}{words[1:]} {beside} {unsplit}."
+    return f"{words[:1].upper()}{words[1:]} {beside} {unsplit}.", str(best["device"])
 
 
 def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:

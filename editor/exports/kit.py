@@ -456,7 +456,7 @@ def write_kit(
         *models.written,
         write_atomic(out_dir / "kit.json", json_text(document)),
         write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name)),
-        write_atomic(out_dir / "README.md", _readme(graph.name, target.name, runtime, stamp)),
+        write_atomic(out_dir / "README.md", _readme(graph.name, target, runtime, stamp)),
     ]
 
 
@@ -478,8 +478,8 @@ or newer, numpy, and {runtime}; nothing else.
     python run.py
     python run.py --help     # another execution provider or device, more time, threads
 
-It may be stopped and started again: what is measured is kept. In the end it writes `profile.json`. Take that back to the
-plan, and figures for {device} are predictions instead of estimates:
+{target}It may be stopped and started again: what is measured is kept. In the end it writes `profile.json`. Take that back to
+the plan, and figures for {device} are predictions instead of estimates:
 
     python -m editor import PLAN profile.json
 
@@ -498,13 +498,25 @@ Made by {stamp}.
 """
 
 
-def _readme(model: str, device: str, runtime: str, stamp: str) -> str:
+_TARGET = """Name the execution provider of {device}, or its device in OpenVINO, which the runtime must have there:
+
+    python run.py --runtime onnxruntime --target NAMEExecutionProvider
+    python run.py --runtime openvino --target NAME
+
+Without one of its own only the CPU is measured: the figures are then times of the CPU, and the editor says so wherever
+it uses them.
+
+"""
+
+
+def _readme(model: str, device: Device, runtime: str, stamp: str) -> str:
     names = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
     return _README.format(
         model=model,
-        device=device,
+        device=device.name,
         stamp=stamp or "Hetero Editor",
         runtime=names.get(runtime, "ONNX Runtime or OpenVINO"),
+        target="" if device.device == "CPU" else _TARGET.format(device=device.name),
     )
 
 

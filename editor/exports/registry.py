@@ -28,6 +28,14 @@ def fits(form: str, devices: Sequence[Device]) -> bool:
     return not there.isdisjoint(FORMATS[form].devices)
 
 
+def foreign_note(form: str, devices: Sequence[Device]) -> str:
+    """Says so where a format is for devices that are not in this table; "" elsewhere."""
+    found = FORMATS.get(form)
+    if found is None or not found.devices or fits(form, devices):
+        return ""
+    return "these files are written for devices that are not in this plan"
+
+
 def problem_of(graph: Graph, form: str) -> str:
     """Why a model cannot be written in a format; "" where it can."""
     found, name = FORMATS[form], graph.path.name

@@ -181,6 +181,12 @@ def report_of(
     """
     graph, division = placement.graph, placement.division
     costs, basis = costs_of_plan(placement)
+    placed, device = placement.placed_ops, placement.assignment.device
+    seconds = np.bincount(
+        division.subgraph_of_op[placed],
+        costs.op[placed, device[placed]],
+        len(placement.subgraphs),
+    )
     memory, energy = placement.run_memory, energy_of(placement, costs, basis)
     whole, tokens = read_measurement(measured, placement)
     report = {
@@ -233,6 +239,7 @@ def report_of(
                 "runtime": d.description,
                 "planned": d.planned,
                 "published": d.published.note,
+                "preset": d.published.preset,
                 "source": d.published.source,
                 "properties": {k: str(v) for k, v in d.properties.items()},
                 "ops": placement.op_counts[d.name],
@@ -252,6 +259,7 @@ def report_of(
                 "id": s.id,
                 "device": s.device,
                 "ops": s.size,
+                "seconds": float(seconds[s.id]),
                 "inputs": list(s.inputs),
                 "outputs": list(s.outputs),
                 "depends_on": list(s.depends_on),
@@ -275,7 +283,7 @@ def report_of(
         ],
         "wires": [asdict(way) | {"kind": basis.kind} for way in link_usage(placement, costs)],
     }
-    return report | {"first_page": first_page(placement, report)}
+    return report | {"first_page": first_page(placement, report, costs)}
 
 
 def _accuracy(path: str, placement: Placement) -> dict[str, Any] | None:
@@ -374,6 +382,8 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
     verdict = page["verdict"]
     lines = [
         f"# {_cell(report['model']['name'])} over {pluralize(len(report['devices']), 'device')}",
+        "",
+        _cell(" ".join(page["conclusion"])),
         "",
         f"**{verdict['figure']}** ({verdict['kind']}). {_cell(verdict['words'])}",
         "",

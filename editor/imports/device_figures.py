@@ -46,6 +46,8 @@ class ProfileReport:
     unmatched: tuple[Unmatched, ...]
     """Layers whose time no op has, the longest first."""
     notes: tuple[str, ...]
+    stand_in: str = ""
+    """What was measured in place of the device, in words; one of the notes."""
 
     @property
     def text(self) -> str:
@@ -151,16 +153,22 @@ def profile_from_layers(
         has_launch=launch is not None,
         has_links=links is not None,
         unable=_keys(graph, ~runs & ~graph.op_is_constant),
+        disturbances=times.disturbances,
+        measured_on=_stand_in(times, device, elsewhere),
     )
+    stand_in = profile.stand_in(device.name)
     notes = (
+        *filter(None, [stand_in]),
+        *times.disturbances,
         *times.notes,
         *notes,
         *_properties_note(times, device),
-        *_provider_note(times, device, elsewhere),
+        *(() if stand_in else _provider_note(times, device, elsewhere)),
         *_constants_note(found),
         *(_added_notes(graph, times, found) if times.by_key and not times.measured else ()),
     )
-    return profile, _report(graph, device, found, able, origin, notes)
+    report = _report(graph, device, found, able, origin, notes)
+    return profile, replace(report, stand_in=stand_in)
 
 
 def _matched(
@@ -284,15 +292,28 @@ def _ran_elsewhere(times: LayerTimes, device: Device) -> Callable[[Layer], str]:
     return reason
 
 
+def _taken(times: LayerTimes, elsewhere: Callable[[Layer], str]) -> list[str]:
+    """Execution providers whose layers are taken as those of the device."""
+    return sorted(
+        {layer.provider for layer in times.layers if layer.provider and not elsewhere(layer)}
+    )
+
+
+def _stand_in(times: LayerTimes, device: Device, elsewhere: Callable[[Layer], str]) -> str:
+    """What was measured in place of a device: the CPU, where the device is none; "" otherwise."""
+    if device.device == "CPU":
+        return ""
+    target = times.measured.target if times.measured else ""
+    targets = [target] if target else _taken(times, elsewhere)
+    return targets[0] if len(targets) == 1 and targets[0].upper().startswith("CPU") else ""
+
+
 def _provider_note(
     times: LayerTimes, device: Device, elsewhere: Callable[[Layer], str]
 ) -> tuple[str, ...]:
     if not _providers(times) or _own_providers(times, device):
         return ()
-    taken = sorted(
-        {layer.provider for layer in times.layers if layer.provider and not elsewhere(layer)}
-    )
-    return (f"taken as {device.name}: what ran on {', '.join(taken)}",)
+    return (f"taken as {device.name}: what ran on {', '.join(_taken(times, elsewhere))}",)
 
 
 def _properties_note(times: LayerTimes, device: Device) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ def read_kit_profile(path: Path, data: dict[str, Any]) -> LayerTimes:
         {str(k): str(v) for k, v in _mapping(path, data, "properties").items()}
         if "properties" in data
         else None,
+        str(data.get("target", "")),
     )
     version = str(data.get("runtime_version", "")).partition("-")[0]
     precision = str(data.get("precision", ""))
@@ -75,6 +76,7 @@ def read_kit_profile(path: Path, data: dict[str, Any]) -> LayerTimes:
         by_key=True,
         overhead=launch,
         notes=tuple(_notes(path, data, wholes)),
+        disturbances=tuple(_drifts(wholes)),
         measured=measured,
     )
 
@@ -182,14 +184,10 @@ def _day(text: Any) -> date | None:
         return None
 
 
-def _notes(
-    path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]]
-) -> Iterator[str]:
-    """What makes the figures doubtful: failures, drift, and groups that are far from their whole."""
+def _drifts(wholes: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """The wholes that took another time after the groups than before them."""
     for number, (where, whole) in enumerate(wholes):
         if "seconds" not in whole:
-            reason = str(whole.get("error", "no reason given"))[:200]
-            yield f"the whole {number} was not measured ({reason}); its groups are not scaled"
             continue
         before, after = (
             seconds_of(whole.get(k, whole["seconds"]), 1.0, where) for k in ("before", "after")
@@ -197,6 +195,17 @@ def _notes(
         if before and abs(after / before - 1) > _DRIFT:
             times = f"{before * 1e3:.3g} ms at first and {after * 1e3:.3g} ms at last"
             yield f"whole {number} took {times}: the machine was not quiet"
+
+
+def _notes(
+    path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]]
+) -> Iterator[str]:
+    """What makes the figures doubtful: failures, and groups that are far from their whole."""
+    for number, (_, whole) in enumerate(wholes):
+        if "seconds" not in whole:
+            reason = str(whole.get("error", "no reason given"))[:200]
+            yield f"the whole {number} was not measured ({reason}); its groups are not scaled"
+            continue
         factor = whole.get("scale")
         if factor is not None and abs(float(factor) - 1) > _FAR:
             yield f"whole {number} takes {float(factor):.2f} times the sum of its groups measured one by one"

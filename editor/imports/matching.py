@@ -687,6 +687,8 @@ class LayerTimes:
     """seconds of a run outside all layers, where the file has it"""
     notes: tuple[str, ...] = ()
     """What a reader of the figures must know."""
+    disturbances: tuple[str, ...] = ()
+    """What says that the machine was busy."""
     ordered: bool = True
     """Whether the layers stand in the order of execution."""
     fuses: bool = True
@@ -716,6 +718,8 @@ class Measured:
     """The same ops measured in small groups, for where the layers cannot be matched; scaled to the run of the whole."""
     properties: Mapping[str, str] | None = None
     """Of the device, as they were set; None where the kit does not say."""
+    target: str = ""
+    """Execution provider or device of the runtime that was measured."""
 
 
 def layer_name(value: Any, where: str) -> str:

@@ -82,9 +82,9 @@ def read_trace(path: Path, data: list[Any]) -> LayerTimes:
             "times the start of a kernel, not the kernel"
         )
         return LayerTimes("ONNX Runtime", layers, len(runs), notes=(note,))
-    notes = _spread(totals)
+    noise = _spread(totals)
     if not total:
-        return LayerTimes("ONNX Runtime", layers, len(runs), notes=notes)
+        return LayerTimes("ONNX Runtime", layers, len(runs), disturbances=noise)
     # What is in no kernel passes before and after each of them, the profiler's own work among it, and not once a run.
     gap = max(total - inside, 0.0) / (len(layers) + 1)
     return LayerTimes(
@@ -92,7 +92,7 @@ def read_trace(path: Path, data: list[Any]) -> LayerTimes:
         tuple(replace(layer, seconds=layer.seconds + gap) for layer in layers),
         len(runs),
         overhead=gap,
-        notes=notes,
+        disturbances=noise,
     )
 
 

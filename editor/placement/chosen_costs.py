@@ -49,9 +49,19 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
     said = ["host input and output not counted"] if costs.wires is None and not counted else []
     if assumed := assumed_speeds(placement, costs):
         said.append(f"peaks of {' and '.join(assumed)} assumed")
+    said += stand_ins(placement, costs)
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
         said.append(f"profile of {' and '.join(noisy)} measured on a busy machine")
     return said
+
+
+def stand_ins(placement: Placement, costs: Costs) -> list[str]:
+    """The devices that a plan uses whose profile is of a CPU: "NPU measured on CPUExecutionProvider"."""
+    return [
+        f"{placement.devices[d].name} measured on {costs.measured_on[d]}"
+        for d in sorted(placement.used_numbers)
+        if costs.measured_on and costs.measured_on[d]
+    ]
 
 
 def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:

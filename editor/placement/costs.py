@@ -106,6 +106,8 @@ class Costs:
     """[device] whether the time of any of its ops is estimated; empty where all are"""
     noisy: tuple[bool, ...] = ()
     """[device] whether its profile was disturbed while it was measured; empty where none has a profile"""
+    measured_on: tuple[str, ...] = ()
+    """[device] what its profile was measured on in its place, "" for itself; empty where none has a profile"""
     cold: tuple[ColdStart, ...] = ()
     """[device] what a subgraph takes longer after those of others; empty where nothing is known of it."""
     ends: Floats | None = None

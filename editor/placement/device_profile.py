@@ -80,8 +80,14 @@ class DeviceProfile:
     table excluded are not among them: the table may allow them later."""
     disturbances: tuple[str, ...] = ()
     """The disturbances of the measurement, in words."""
+    measured_on: str = ""
+    """Execution provider, or device of a runtime, of the CPU that was measured in place of the device; "" where none was."""
     earlier: int = 0
     """Number of ops whose figures are those of the profile before it (`completed`)."""
+
+    def stand_in(self, name: str) -> str:
+        """What was measured in place of the device of a name, in words; "" where it was measured itself."""
+        return f"measured on {self.measured_on}, not on {name}" if self.measured_on else ""
 
     @property
     def overhead(self) -> str:
@@ -320,6 +326,7 @@ def measured(
         profiled=tuple(p is not None for p in profiles),
         assumed=assumed,
         noisy=tuple(p is not None and bool(p.disturbances) for p in profiles),
+        measured_on=tuple("" if p is None else p.measured_on for p in profiles),
         cold=tuple(cold),
         convert=convert,
     )
@@ -375,7 +382,8 @@ def _origin(device: Device, profile: DeviceProfile) -> str:
         if not has
     ]
     note = f", {' and '.join(lacking)} estimated" if lacking else ""
-    return f"{device.name}: {profile.origin}{note}"
+    other = f", {profile.stand_in(device.name)}" if profile.measured_on else ""
+    return f"{device.name}: {profile.origin}{other}{note}"
 
 
 def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:

@@ -123,6 +123,7 @@ class AppState:
         self.server_name = socket.gethostname()
         """Tells this server from others that use the workspace."""
         self._open: OrderedDict[str, Document] = OrderedDict()
+        self._greetings: dict[str, str] = {}
         self._lock = threading.RLock()
         self._starting = threading.Lock()
         """Held while a measurement is submitted, which can take seconds; not ``_lock``, which edits need."""
@@ -435,6 +436,14 @@ class AppState:
         )
         entries = [dict(d.entry) for d in document.devices]
         return self.create(graph, entries, settings, document.devices_text)
+
+    def greet(self, document_id: str, text: str) -> None:
+        """Keeps what the next page of a document says when it opens."""
+        self._greetings[document_id] = text
+
+    def greeting(self, document_id: str) -> str:
+        """What the page of a document says when it opens, once; "" for nothing."""
+        return self._greetings.pop(document_id, "")
 
     def _advised(self, document_id: str) -> Path:
         return self.uploads.folder / f"{document_id}-advice"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 import onnx.parser
-from pages import Server, ready, says
+from pages import Server, node_at, ready, says
 from playwright.sync_api import Page, expect
 
 import editor
@@ -31,12 +31,19 @@ def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: 
     record = Store(str(server.workspace)).create(
         path.name, str(path), graph.sha256, graph.define, first_decisions(settings, entries)
     )
+    page.set_viewport_size({"width": 1280, "height": 600})
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
-    page.click("role=tab[name=Fallbacks]")
-    page.click("#advise-start")
+    offer = page.locator("#inspector").get_by_role("button", name="Try other forms")
+    page.mouse.click(*node_at(page, 0))
+    says(page.locator("#inspector"), "Abs")
+    expect(offer).to_have_count(0)  # it is where a person put it
+    page.mouse.click(*node_at(page, 1))
+    says(page.locator("#inspector"), "excluded by the device table")
+    offer.click()
     table_ = page.locator("#advice-table")
     expect(table_).to_be_visible(timeout=60_000)
+    expect(table_.get_by_role("button", name="Try")).to_be_in_viewport(ratio=1)
     expect(table_.get_by_text("1 op no longer falls back")).to_be_visible()
     expect(table_.get_by_text("1 → 0")).to_be_visible()
     with page.expect_download() as download:
@@ -46,6 +53,15 @@ def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: 
     page.wait_for_url(lambda url: record.id not in url, timeout=30_000)
     ready(page)
     says(page.locator(".model-name"), "swish_")
+    says(
+        page.locator("#notice"),
+        "A copy of swish.onnx, rewritten so that 1 op no longer falls back. Back returns.",
+    )
     page.click("role=tab[name=Fallbacks]")
     expect(page.locator("#fallbacks").get_by_text("No automatic fallbacks")).to_be_visible()
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "1")
+    page.go_back()
+    page.wait_for_url(lambda url: record.id in url, timeout=30_000)
+    ready(page)
+    says(page.locator(".model-name"), "swish.onnx")
+    expect(page.locator("#notice").get_by_text("A copy of")).to_have_count(0)

@@ -246,7 +246,14 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     assert "there is no genai_config.json" in str(genai.get_attribute("title"))
     kit = "Kit that measures a planned device"
     expect(others.get_by_role("menuitem", name=kit)).to_be_visible()
-    page.keyboard.press("Escape")
+    with page.expect_download():
+        own.get_by_role("menuitem", name="OpenVINO: model, affinities, script").click()
+    foreign = page.locator("#notice").get_by_text("written for devices that are not in this plan")
+    expect(foreign).to_have_count(0)
+    page.click("#export")
+    with page.expect_download():
+        others.get_by_role("menuitem", name="TensorRT: op types to exclude").click()
+    expect(foreign).to_be_visible()
     page.click("role=tab[name=Devices]")
     page.select_option("#device-add", label="NPU: edgetpu")
     expect(page.locator("#devices").get_by_text("planned")).to_be_visible()

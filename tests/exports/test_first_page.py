@@ -35,6 +35,12 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
         in first
     )
     assert "host in any estimate" in first
+    conclusion = first.splitlines()[2]
+    assert re.match(
+        r"Estimated about .*: .* all of it on CPU \(.* ms, estimated\); the peaks of NPU are",
+        conclusion,
+    )
+    assert "36 ops (Clip and Gemm) fall back from NPU to CPU, which costs" in conclusion
     name = mobilenet.display_name(mobilenet.key_index[key])
     assert f"- {name} on CPU" in first
     assert f"- Model: mobilenetv2.onnx, SHA-256 {mobilenet.sha256}, opset ai.onnx 20." in first
@@ -110,6 +116,25 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
     verdict = report["first_page"]["verdict"]
     assert verdict["figure"] == "2 s" or verdict["figure"] == "2.00 s"
     assert verdict["kind"] == "measurement" and words in verdict["words"]
+    conclusion = report["first_page"]["conclusion"]
+    assert conclusion[0].startswith(f"Measured {verdict['figure']}: ") and words in conclusion[0]
+    assert "1 op (Gemm) falls back from A to B" in conclusion[1]
+    assert conclusion[2:] == (["All of it on A would be faster."] if "slower" in words else [])
+
+
+def test_the_conclusion_names_presets_and_says_first_that_a_plan_does_not_fit(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    table = [{"name": "NPU", "preset": "hailo8", "memory": "1MB"}, {"name": "CPU"}]
+    page = editor.partition(mobilenet, table).export("json", tmp_path)[0].read_text()
+    fits, result, fallen = json.loads(page)["first_page"]["conclusion"]
+    assert fits.startswith("It does not fit: NPU (hailo8) needs ") and fits.endswith(" of 1 MB.")
+    assert "faster than all of it on CPU (" in result
+    assert fallen.startswith("1 op (ReduceMean) falls back from NPU (hailo8) to CPU, which costs ")
+    pins = dict.fromkeys(mobilenet.op_keys[:1], "CPU")
+    page = editor.partition(mobilenet, "HETERO:CPU", pins=pins).export("json", tmp_path)[0]
+    result, fallen = json.loads(page.read_text())["first_page"]["conclusion"]
+    assert "all of it runs on CPU" in result and fallen == "Nothing falls back; 1 op pinned."
 
 
 @pytest.mark.parametrize(

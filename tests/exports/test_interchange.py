@@ -449,6 +449,12 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         assert "100 ops · 3 subgraphs" in page.inner_text("header")
         for part in ("#verdict", "#assumptions", "#devices", "#pins", "#run", "#picture"):
             expect(page.locator(part)).to_be_visible()
+        expect(page.locator("#conclusion")).to_contain_text("all of it on A")
+        expect(page.locator("#runhead")).to_contain_text("by time (estimate from shapes)")
+        widths = page.evaluate("[...document.querySelectorAll('#run i')].map((e) => e.offsetWidth)")
+        times = page.evaluate("L[0].report.subgraphs.map((s) => s.seconds)")
+        share = [seconds / sum(times) for seconds in times]
+        assert [width / sum(widths) for width in widths] == pytest.approx(share, abs=0.02)
         expect(page.locator("#picture rect")).to_have_count(3)
         expect(page.locator("#pins")).to_contain_text("layer.3–7 (29 ops) on B")
         expect(page.locator("#versions")).to_contain_text(f"SHA-256 {mobilenet.sha256}, opset")

@@ -288,6 +288,8 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
         )
     )
     assert f"scale {whole['scale']:.2f}" in printed and whole["cut_seconds"] is not None
+    target = profile["target"]
+    assert f"these are times of {target}, not of NPU" in printed.splitlines()[-2]
 
     plan, report = plan.import_profile(tmp_path / "kit" / "profile.json")
     assert not report.without and report.share > 0.9 and report.device == "NPU"
@@ -306,6 +308,7 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
     assert (
         basis.kind is Kind.PREDICTION
         and "board 7" in basis.detail
+        and f"measured on {target}, not on NPU" in basis.detail
         and "estimated" not in str(basis)
     )
 
@@ -460,6 +463,7 @@ def test_a_kit_explains_itself_to_who_finds_it(tmp_path: Path) -> None:
     plan = plan_of(SMALL)
     names = {path.name for path in plan.write_kit(tmp_path, runtime="openvino")}
     text = (tmp_path / "README.md").read_text()
+    assert "execution provider of NPU" in text and "only the CPU is measured" in text
     assert (
         text.startswith(f"# Measures {plan.graph.name} for NPU\n")
         and "numpy, and OpenVINO;" in text

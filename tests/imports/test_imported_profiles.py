@@ -38,6 +38,8 @@ from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.importing import pins_or_profile_from
 from editor.web.open_request import OpenRequest
+from editor.web.panels.profiles import profiles_view
+from editor.web.panels.verdict import headline
 from editor.web.view import figures_of
 from editor.workspace.history import Store
 from editor.workspace.plan import Plan
@@ -627,6 +629,15 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
             "there is nothing to put back"
         )
         assert "choose “Costs: from a profile” to go by it" in message["text"]
+        kit = json.loads((PROFILES / "kit.json").read_text())
+        kit["wholes"][0]["after"] = 2 * kit["wholes"][0]["seconds"]
+        message = told(json.dumps(kit).encode(), "profile.json")
+        assert message["bad"] and "\nmeasured on CPU, not on NPU\n" in message["text"]
+        document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+        assert "NPU measured on CPU, profile of NPU measured on a busy" in headline(document).beside
+        doubts = str(profiles_view(document))
+        assert "measured on CPU, not on NPU; whole 0 took" in doubts
+        assert "the machine was not quiet" in doubts
         damaged = told(b"op,us\nc1,x\n")
         assert damaged["bad"] and "line 2: 'x' is not a time" in damaged["text"]
     finally:

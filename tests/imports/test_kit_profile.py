@@ -14,6 +14,7 @@ import pytest
 
 import editor
 from editor.imports.device_figures import ProfileReport
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_profile import DeviceProfile, load_profile
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
@@ -108,8 +109,32 @@ def test_groups_are_used_where_the_runtimes_layers_cannot_be_matched(
 def test_what_makes_a_kits_figures_doubtful_is_said(
     brought: Callable[..., tuple[DeviceProfile, ProfileReport]], change: Change, words: str
 ) -> None:
-    _, report = brought(change)
+    profile, report = brought(change)
     assert any(words in note for note in report.notes), report.notes
+    noise = [note for note in report.notes if "not quiet" in note]
+    assert list(profile.disturbances) == noise
+
+
+def test_a_kit_that_ran_on_the_cpu_says_so_wherever_its_figures_are_used(
+    brought: Callable[..., tuple[DeviceProfile, ProfileReport]], tmp_path: Path
+) -> None:
+    words = "measured on CPU, not on NPU"
+    profile, report = brought()
+    assert words in report.notes and profile.stand_in("NPU") == words
+    plan = editor.partition(
+        editor.load_model(PROFILES / "small.onnx"), [{"name": "NPU", "backendName": "NPU"}]
+    )
+    text = plan.export("md", tmp_path)[0].read_text()
+    assert "prediction from imported profile, " in text and "NPU measured on CPU)" in text
+    assert words in str(costs_of_plan(plan.placement)[1])
+
+
+@pytest.mark.parametrize("target", ["HailoExecutionProvider", "NPU", ""])
+def test_a_kit_that_ran_on_its_device_raises_no_doubt(
+    brought: Callable[..., tuple[DeviceProfile, ProfileReport]], target: str
+) -> None:
+    profile, report = brought(lambda kit: kit.update(target=target))
+    assert not profile.measured_on and not any("not on" in note for note in report.notes)
 
 
 def test_without_links_transfers_stay_estimates(

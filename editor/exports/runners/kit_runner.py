@@ -577,6 +577,12 @@ def main():
                 ", ".join(map(repr, list(one["ops"].values())[:3])), one["reason"]
             )
         )
+    if stands_in(backend, kit):
+        print(
+            "these are times of {}, not of {}: the import says so wherever they are used".format(
+                backend.target, kit["device"]
+            )
+        )
     print(f"wrote profile.json after {time.perf_counter() - begin:.0f} s")
 
 

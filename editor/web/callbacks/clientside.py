@@ -41,7 +41,10 @@ def register(app: Dash) -> None:
     )
     add("ribbonBy", Input("ribbon-by", "value"))
     add("comparisonArrived", Input("compare-result", "children"))
-    for result in ("hints-result", "sizes-result", "audit-result", "versions-result"):
+    for result in (
+        *("hints-result", "advice-result"),
+        *("sizes-result", "audit-result", "versions-result"),
+    ):
         add("intoView", Input(result, "children"), State(result, "id"))
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", Input(table, "cellClicked"))

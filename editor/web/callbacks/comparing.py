@@ -13,6 +13,7 @@ from editor.files import parse_json
 from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
+from editor.text import pluralize
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
 from editor.web.panels.audit_panel import audit_view
@@ -93,7 +94,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("resized", "data", allow_duplicate=True),
         Output("notice", "children", allow_duplicate=True),
-        Input({"type": "advice-open", "idea": ALL}, "n_clicks"),
+        Input({"type": "advice-open", "idea": ALL, "ops": ALL}, "n_clicks"),
         State("doc", "data"),
         prevent_initial_call=True,
     )
@@ -103,6 +104,13 @@ def register(app: Dash, state: AppState) -> None:
         try:
             opened = await state.long_work.run(
                 state.open_advised, document_id, str(ctx.triggered_id["idea"])
+            )
+            origin = state.document(document_id).graph.path.name
+            ops = int(ctx.triggered_id["ops"])
+            verb = "falls" if ops == 1 else "fall"
+            state.greet(
+                opened.id,
+                f"A copy of {origin}, rewritten so that {pluralize(ops, 'op')} no longer {verb} back. Back returns.",
             )
         except EditorError as error:
             return no_update, notice(str(error), bad=True)

@@ -13,7 +13,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.glow import partition_log
-from editor.exports.registry import export_notes
+from editor.exports.registry import export_notes, foreign_note
 from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.packing import packed, written
@@ -44,7 +44,9 @@ def register(app: Dash, state: AppState) -> None:
             document = await asyncio.to_thread(state.document, document_id)
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 content = await state.long_work.run(_content, document, what, task)
-            notes = export_notes(document.placement, what.removeprefix("bundle:"))
+            form = what.removeprefix("bundle:")
+            foreign = foreign_note(form, document.devices)
+            notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
             said = ". ".join(f"{note[:1].upper()}{note[1:]}" for note in notes)
             return content, notice(said) if said else no_update
         except EditorError as error:

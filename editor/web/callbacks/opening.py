@@ -225,7 +225,11 @@ def _page(state: AppState, document: Document) -> Any:
     ribbon = ribbon_of(document)
     picture_plan(state.store.folder, document, ribbon)
     return editor_page(
-        document, ribbon, state.job_options(document), state.store.set_of(document.id)
+        document,
+        ribbon,
+        state.job_options(document),
+        state.store.set_of(document.id),
+        state.greeting(document.id),
     )
 
 

@@ -51,7 +51,11 @@ def _details(graph: Graph) -> list[dict[str, Any]]:
 
 
 def editor_page(
-    document: Document, ribbon: Ribbon, options: JobOptions, of: SetRecord | None = None
+    document: Document,
+    ribbon: Ribbon,
+    options: JobOptions,
+    of: SetRecord | None = None,
+    greeting: str = "",
 ) -> html.Div:
     """Everything there is to see of a document.
 
@@ -60,6 +64,7 @@ def editor_page(
         ribbon: a run of it.
         options: those of its last measurement.
         of: the set that it is a model of.
+        greeting: what a notice says where nothing is wrong; "" for none.
     """
     return html.Div(
         [
@@ -88,7 +93,7 @@ def editor_page(
                 id="ribbon-box",
             ),
             html.Main(
-                _canvas(document),
+                _canvas(document, greeting),
                 id="canvas",
                 tabIndex=0,
                 **{"aria-label": "Graph; the arrow keys go from op to op"},
@@ -273,8 +278,10 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     ]
 
 
-def _canvas(document: Document) -> list[Any]:
+def _canvas(document: Document, greeting: str) -> list[Any]:
     count, notes = len(visible_ops(document.graph)), document.graph.own_notes
+    said = ". ".join(notes)
+    words = "\n".join(filter(None, (greeting, said)))
     if not count:
         return [
             html.Div(
@@ -367,7 +374,7 @@ def _canvas(document: Document) -> list[Any]:
             ),
         ),
         html.Div(
-            notice(". ".join(notes), bad=True) if notes else None,
+            notice(words, bad=bool(said)) if words else None,
             id="notice",
         ),
     ]

@@ -46,7 +46,9 @@ def _row(document: Document, one: Advice) -> html.Tr:
     rough = bool(figures_of(document)["rough"])
     if one.helps and one.model is not None:
         actions = [
-            controls.Button("Try", id={"type": "advice-open", "idea": one.idea}),
+            controls.Button(
+                "Try", id={"type": "advice-open", "idea": one.idea, "ops": len(one.solved)}
+            ),
             html.A(
                 "Save model",
                 href=f"/d/{document.id}/advice/{one.idea}",

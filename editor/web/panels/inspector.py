@@ -248,6 +248,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
             ],
             className="verdicts",
         ),
+        _other_forms(document, number),
         None
         if graph.op_is_constant[number]
         else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
@@ -480,6 +481,22 @@ def _levels(document: Document) -> Any:
             for label in labels
         ],
         className="pin-to",
+    )
+
+
+def _other_forms(document: Document, number: int) -> html.Button | None:
+    """The command of the Fallbacks tab that may help an op which falls back, where that tab has it."""
+    graph, placement = document.graph, document.placement
+    refusing = ~placement.constraints.able[number, : placement.assignment.device[number]]
+    if graph.op_is_constant[number] or graph.op_keys[number] in placement.settings.pins:
+        return None
+    if not refusing.any() or not graph.is_onnx or graph.weights_problem:
+        return None
+    return html.Button(
+        "Try other forms",
+        className="tool small",
+        title="Rewrites ops that fall back, and compares the outputs.",
+        **{"data-command": "run-advise-start"},
     )
 
 

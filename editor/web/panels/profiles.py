@@ -86,13 +86,14 @@ def _row(document: Document, number: int) -> html.Tr | None:
                 },
             )
         )
+        doubts = [*filter(None, [profile.stand_in(device.name)]), *profile.disturbances]
         figures = [
             html.Td(profile.origin or "on this machine"),
             html.Td(_stored(profile_path(graph, device))),
             html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"),
             html.Td(_total(profile, keys)),
             html.Td(profile.overhead if profile.has_launch else "estimated"),
-            html.Td("; ".join(profile.disturbances) or "—", className="lines"),
+            html.Td("; ".join(doubts) or "—", className="lines"),
         ]
     name = html.Td([swatch(colours_of(document)[device.name]), device.name])
     return html.Tr([name, *figures, html.Td(actions, className="buttons")])
