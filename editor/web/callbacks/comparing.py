@@ -36,7 +36,8 @@ _compared: WeakKeyDictionary[Document, tuple[list[Layout], str]] = WeakKeyDictio
 
 
 def register(app: Dash, state: AppState) -> None:
-    """Adds the callback."""
+    """Adds the callbacks."""
+    _register_advice(app, state)
 
     @app.callback(
         Output("compare-result", "children"),
@@ -66,55 +67,6 @@ def register(app: Dash, state: AppState) -> None:
         if benchmark is None or not benchmark.job.done:
             raise PreventUpdate
         return await state.long_work.run(_with_measurements, state, document_id)
-
-    @app.callback(
-        Output("hints-result", "children"),
-        Input("hints-start", "n_clicks"),
-        State("doc", "data"),
-        running=[(Output("hints-start", "busy"), True, False)],
-        prevent_initial_call=True,
-    )
-    async def suggest(clicks: Any, document_id: str) -> Any:
-        if not clicks:
-            raise PreventUpdate
-        return await state.long_work.run(_hints_now, state, document_id)
-
-    @app.callback(
-        Output("advice-result", "children"),
-        Input("advise-start", "n_clicks"),
-        State("doc", "data"),
-        running=[(Output("advise-start", "busy"), True, False)],
-        prevent_initial_call=True,
-    )
-    async def try_forms(clicks: Any, document_id: str) -> Any:
-        if not clicks:
-            raise PreventUpdate
-        return await state.long_work.run(_advice_now, state, document_id)
-
-    @app.callback(
-        Output("resized", "data", allow_duplicate=True),
-        Output("notice", "children", allow_duplicate=True),
-        Input({"type": "advice-open", "idea": ALL, "ops": ALL}, "n_clicks"),
-        State("doc", "data"),
-        prevent_initial_call=True,
-    )
-    async def open_advised(_clicks: Any, document_id: str) -> Any:
-        if not isinstance(ctx.triggered_id, dict) or not any(t["value"] for t in ctx.triggered):
-            raise PreventUpdate
-        try:
-            opened = await state.long_work.run(
-                state.open_advised, document_id, str(ctx.triggered_id["idea"])
-            )
-            origin = state.document(document_id).graph.path.name
-            ops = int(ctx.triggered_id["ops"])
-            verb = "falls" if ops == 1 else "fall"
-            state.greet(
-                opened.id,
-                f"A copy of {origin}, rewritten so that {pluralize(ops, 'op')} no longer {verb} back. Back returns.",
-            )
-        except EditorError as error:
-            return no_update, notice(str(error), bad=True)
-        return f"/d/{opened.id}", no_update
 
     @app.callback(
         Output("sizes-result", "children"),
@@ -241,6 +193,59 @@ def register(app: Dash, state: AppState) -> None:
         if not clicks:
             raise PreventUpdate
         return await state.long_work.run(_versions_now, state, document_id, other or "")
+
+
+def _register_advice(app: Dash, state: AppState) -> None:
+    """Adds the callbacks of the suggestions and of other forms of refused ops."""
+
+    @app.callback(
+        Output("hints-result", "children"),
+        Input("hints-start", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("hints-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def suggest(clicks: Any, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return await state.long_work.run(_hints_now, state, document_id)
+
+    @app.callback(
+        Output("advice-result", "children"),
+        Input("advise-start", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("advise-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def try_forms(clicks: Any, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return await state.long_work.run(_advice_now, state, document_id)
+
+    @app.callback(
+        Output("resized", "data", allow_duplicate=True),
+        Output("notice", "children", allow_duplicate=True),
+        Input({"type": "advice-open", "idea": ALL, "ops": ALL}, "n_clicks"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def open_advised(_clicks: Any, document_id: str) -> Any:
+        if not isinstance(ctx.triggered_id, dict) or not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        try:
+            opened = await state.long_work.run(
+                state.open_advised, document_id, str(ctx.triggered_id["idea"])
+            )
+            origin = state.document(document_id).graph.path.name
+            ops = int(ctx.triggered_id["ops"])
+            verb = "falls" if ops == 1 else "fall"
+            state.greet(
+                opened.id,
+                f"A copy of {origin}, rewritten so that {pluralize(ops, 'op')} no longer {verb} back. Back returns.",
+            )
+        except EditorError as error:
+            return no_update, notice(str(error), bad=True)
+        return f"/d/{opened.id}", no_update
 
 
 def _phases_now(state: AppState, text: str, document_id: str) -> Any:
