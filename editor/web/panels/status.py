@@ -96,7 +96,7 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
 
 def _untold() -> html.Span:
     """Stands where there is a change, but not whether it is for the better."""
-    return html.Span("too close to call", className="delta", title=_CLOSER)
+    return html.Span("too close to call", className="delta beside", title=_CLOSER)
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
