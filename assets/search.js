@@ -149,8 +149,8 @@
     kind.className = "search-kind";
     kind.textContent = row.kind;
     title.className = "search-title";
-    title.textContent = row.title;
     title.title = row.title;
+    title.append(Object.assign(document.createElement("bdi"), { textContent: row.title })); // cut at its front
     detail.className = "search-detail";
     detail.textContent = row.detail;
     element.append(kind, title, detail);

@@ -13,6 +13,7 @@ from editor.devices.published import need_of, reason_of_all
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.kinds import Basis, Kind, too_close
 from editor.placement.chosen_costs import aims_at_throughput, assumed_speeds, is_assumed
 from editor.placement.costs import Costs, boundary_seconds, price, subgraph_overheads
 from editor.placement.device_profile import costs_of
@@ -245,6 +246,13 @@ class Hint:
     estimated: bool
     throughput: bool = False
     """Whether ``seconds`` are between two requests, because the policy aims at throughput."""
+    before: float = 0.0
+    """Seconds without the change, that is what ``seconds`` are saved of."""
+
+    def tells(self, *bases: Basis | Kind) -> bool:
+        """Whether figures of these kinds, and of its own, can tell that it saves time."""
+        own = Kind.ESTIMATE if self.estimated else Kind.PREDICTION
+        return not too_close(self.before, self.before - self.seconds, own, *bases)
 
 
 def hints(
@@ -309,6 +317,7 @@ def hints(
                 placement.division.bytes_moved - after.division.bytes_moved,
                 costs.estimated,
                 throughput,
+                now,
             )
             best.setdefault(after.assignment.device.tobytes(), hint)
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]

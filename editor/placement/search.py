@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from editor.errors import EditorError
+from editor.graph.flops import op_flops
 from editor.graph.graph import Graph, InnerOp, cached_per_graph
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.filter import FIELDS
@@ -65,6 +68,45 @@ def search(placement: Placement, text: str) -> Results:
     inner = [] if keep else [op for op in graph.inner_ops if words and _has_words(op, words)]
     found += [_inner(graph, op) for op in inner[:_MOST_PER_KIND]]
     return Results(tuple(found), tuple(dict.fromkeys([*ops, *(op.owner for op in inner)])))
+
+
+@cached_per_graph
+def examples(graph: Graph) -> tuple[str, ...]:
+    """What may be typed for this model: a search in its later layers, and a filter; both find something."""
+    ops = np.flatnonzero(~graph.op_is_constant).tolist()
+    layer_of_op = scopes_of(graph).layer_of_op
+    layers = sorted({layer_of_op[op] for op in ops if op in layer_of_op})
+    found = []
+    if len(layers) > 1:
+        later = layers[len(layers) // 2 :]
+        heavy = _heaviest(graph, [op for op in ops if layer_of_op.get(op, -1) >= later[0]])
+        numbers = f"{later[0]}-{later[-1]}" if len(later) > 1 else f"{later[0]}"
+        word = graph.type_label(heavy[0]).rpartition("::")[2].lower()
+        found.append(f"layer:{numbers} {word}" if word.isidentifier() else f"layer:{numbers}")
+    if ops:
+        heavy = _heaviest(graph, ops)
+        bound = _bound(op_flops(graph)[heavy].tolist())
+        found.append(
+            f"op == {_quoted(graph.op_types[heavy[0]])}{f' and flops > {bound}' if bound else ''}"
+        )
+    return tuple(found)
+
+
+def _heaviest(graph: Graph, ops: list[int]) -> list[int]:
+    """The ops of the type that has the most work, or the most ops where no work is known."""
+    flops, of_type = op_flops(graph), dict[str, list[int]]()
+    for op in ops:
+        of_type.setdefault(graph.op_types[op], []).append(op)
+    return max(of_type.values(), key=lambda alike: (float(flops[alike].sum()), len(alike)))
+
+
+def _bound(values: list[float]) -> str:
+    """A round number that some values exceed and others do not, such as "2e6"; "" where there is none."""
+    power = len(f"{int(max(values))}") - 1
+    for digit in (1, 5, 2):
+        if min(values) <= digit * 10**power < max(values):
+            return f"{digit}e{power}"
+    return ""
 
 
 def mixed(text: str) -> str:
@@ -275,4 +317,8 @@ def _values(placement: Placement, field: str) -> list[str]:
         values = {t for t in graph.tensor_types if t}
     elif field == "layer":
         values = map(str, sorted(set(scopes_of(graph).layer_of_op.values())))
-    return sorted(v if re.fullmatch(r"[\w.]+", v) else f'"{v}"' for v in values)
+    return sorted(map(_quoted, values))
+
+
+def _quoted(value: str) -> str:
+    return value if re.fullmatch(r"[\w.]+", value) else f'"{value}"'

@@ -174,6 +174,20 @@ def test_an_example_opens_at_once(page: Page, server: Server) -> None:
     says(page.locator(".model-what"), "sequence length ")
 
 
+def test_the_example_of_a_planned_device_is_split_for_a_reason(page: Page, server: Server) -> None:
+    """It opened with all ops on one planned device."""
+    page.goto(f"{server.url}/open")
+    says(page.locator(".example", has_text="ResNet-50"), "planned for an NVIDIA DLA and CPU")
+    page.locator(".example", has_text="ResNet-50").click()
+    ready(page)
+    says(page.locator("[data-device='NPU']"), "nvidia-dla, as if float16")
+    counts = page.locator(".device-count")
+    expect(counts.nth(0)).to_have_attribute("data-count", "120")
+    expect(counts.nth(1)).to_have_attribute("data-count", "2")
+    page.click("role=tab[name=Fallbacks]")
+    says(page.locator("#fallbacks-table"), "GlobalAveragePool")
+
+
 def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.select_option("#devices-choice", label="NPU: edgetpu")

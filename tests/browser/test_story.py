@@ -417,6 +417,16 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     says(page.locator("[data-device='NPU']"), "as if int8")
     form.get_by_label("Preset").select_option("hailo8")
     expect(form.get_by_label("Runs on")).to_have_value("Hailo")
+    expect(form.get_by_label("Precision")).to_have_value("int8")
+    form.get_by_label("Precision").select_option("")
+    expect(form.get_by_label("Precision").locator("option:checked")).to_have_text(
+        "int8, by the preset"
+    )
+    says(page.locator("[data-device='NPU']"), "as if int8")
+    form.get_by_label(re.compile("^Preset")).select_option("edgetpu")
+    expect(form.get_by_label("Precision").locator("option:checked")).to_have_text("as exported")
+    form.get_by_label(re.compile("^Preset")).select_option("hailo8")
+    expect(form.get_by_label("Runs on")).to_have_value("Hailo")
     form.get_by_label("Name", exact=True).fill("Board")
     form.get_by_label("Name", exact=True).press("Enter")
     says_exactly(form.locator("legend b"), "Board")

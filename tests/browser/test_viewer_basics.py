@@ -7,8 +7,9 @@ import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from conftest import write_layers
 from pages import EXAMPLES, Serve, act, ready, says, says_exactly, until
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 SHAPED = "hetero.page.cy.edges('.shaped').length"
 TEXT = "{http://www.w3.org/2000/svg}text"
@@ -174,3 +175,40 @@ def test_the_usual_keys_find_save_and_open(fresh: Page, tmp_path: Path) -> None:
     assert page.url.endswith("/open")
     page.go_back()
     ready(page)
+
+
+def only_the_end_is_seen(element: Locator) -> bool:
+    """Whether a text is cut at its front."""
+    return bool(
+        element.evaluate("""(element) => {
+            const box = element.getBoundingClientRect(), text = element.firstElementChild.getBoundingClientRect();
+            return text.left < box.left - 1 && text.right < box.right + 1;
+        }""")
+    )
+
+
+def test_the_ends_of_long_names_are_seen_where_they_are_listed(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    """Names of one model begin alike: of seven results, and of what was painted where, only the beginning was seen."""
+    model = write_layers(tmp_path / "m.onnx", ("of_a_long_name" * 9,))
+    page.goto(serve(str(model), "--devices", "HETERO:GPU,CPU").url)
+    ready(page)
+    expect(page.locator("#find")).to_have_attribute(
+        "placeholder", "Find: layer:20-39 neg, or op == Neg"
+    )
+    page.fill("#find", "layer:3 neg_7")
+    titles = page.locator("#search-list .search-title")
+    expect(titles.first).to_be_visible()
+    assert titles.count() > 1
+    for title in titles.all():
+        assert only_the_end_is_seen(title)
+        assert title.get_attribute("title") == title.text_content()
+    page.locator("#find").blur()
+    act(page, "hetero.paint([7], 1)")
+    step = page.locator("#history .step.now")
+    says(step, "Neg_7 → CPU")
+    assert only_the_end_is_seen(step.locator(".step-what"))
+    expect(step.locator(".step-to")).to_be_visible()
+    page.get_by_text("Model", exact=True).click()
+    says(page.locator(".model-facts"), "x float32 4")

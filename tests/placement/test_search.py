@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import write_layers
+from conftest import EXAMPLES, write_layers
 
 import editor
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.filter import matching
+from editor.placement.filter import looks_like_filter, matching
 from editor.placement.placement import Placement
-from editor.placement.search import completions, mixed, not_found, search, single_equals
+from editor.placement.search import completions, examples, mixed, not_found, search, single_equals
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +127,34 @@ def test_a_layer_in_a_filter_is_said_to_go_with_words(placement: Placement) -> N
 def test_a_filter_with_one_equals_sign_says_what_to_write(text: str, instead: str) -> None:
     assert single_equals(text).endswith(f"write {instead}" if instead else "")
     assert bool(single_equals(text)) == bool(instead)
+
+
+def found_by(placement: Placement, text: str) -> list[int]:
+    return matching(placement, text) if looks_like_filter(text) else [*search(placement, text).ops]
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "models").glob("*.onnx")), ids=lambda p: p.stem)
+def test_the_examples_of_a_model_find_some_of_its_ops(path: Path) -> None:
+    """The example was the same for every model, and found nothing in most."""
+    placement = editor.partition(editor.load_model(path), "HETERO:GPU,CPU").placement
+    offered = examples(placement.graph)
+    assert offered
+    for text in offered:
+        found = found_by(placement, text)
+        assert 0 < len(found) < len(placement.placed_ops), text
+        if " and flops" in text:
+            assert len(found) < len(found_by(placement, text.partition(" and")[0]))
+
+
+def test_the_examples_name_the_later_layers_and_quote_odd_types(
+    placement: Placement, dag: Callable[..., Graph]
+) -> None:
+    layers = sorted(set(scopes_of(placement.graph).layer_of_op.values()))
+    half = layers[len(layers) // 2 :]
+    first, _ = examples(placement.graph)
+    assert first.startswith(f"layer:{half[0]}-{half[-1]} ")
+    found = found_by(placement, first)
+    assert {scopes_of(placement.graph).layer_of_op[op] for op in found} == {*half}
+    odd = editor.partition(dag([[]], ["my-op"]), "HETERO:GPU,CPU").placement
+    (filtered,) = examples(odd.graph)
+    assert found_by(odd, filtered) == [0]

@@ -19,7 +19,7 @@ from editor.web.controls import static_html
 from editor.web.drawing.elements import elements, shape_on_edge
 from editor.web.panels import inspector
 from editor.web.panels.hover import hover
-from editor.web.panels.model_facts import nodes_in_words
+from editor.web.panels.model_facts import model_facts, nodes_in_words
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.solver import Solver, first_decisions
@@ -152,6 +152,22 @@ def test_the_plan_has_the_facts_of_the_model(document: Document) -> None:
         "6 nodes became 3 ops: 3 compute constants (1 Shape, 1 Constant, 1 Concat) and follow the ops that read them"
         in said
     )
+
+
+def test_inputs_and_outputs_have_types_and_shapes_and_long_lists_are_folded(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    names = [f"x{i}" for i in range(14)]
+    graph = helper.make_graph(
+        [helper.make_node("Concat", names, ["y"], axis=0)],
+        "net",
+        [value(name, TensorProto.FLOAT16, [2, 3]) for name in names],
+        [value("y", TensorProto.FLOAT16, [28, 3])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    said = " ".join(words_of(model_facts(editor.load_model(tmp_path / "m.onnx"))).split())
+    assert "Inputs x0 float16 2x3 x1 float16 2x3" in said
+    assert "x11 float16 2x3 2 more x12 float16 2x3 x13 float16 2x3 Outputs y float16 28x3" in said
 
 
 def test_opened_functions_are_told_apart_from_folded_constants(tmp_path: Path) -> None:

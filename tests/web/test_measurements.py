@@ -17,7 +17,7 @@ from decoders import plain_decoder
 
 import editor
 from editor.execution.measure.tune import Tuned
-from editor.kinds import Basis, Kind
+from editor.kinds import Basis, Kind, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
@@ -262,6 +262,21 @@ def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:
         )
         assert re.search(r"'[\d.,]+x (more|less)'", said), said
         assert not re.search(r"'[+−][\d.]+ [mµ]?s'", said), said
+
+
+def test_a_change_that_cannot_be_told_is_said_in_place_of_the_figure(state: AppState) -> None:
+    """After a small edit every figure had its change but the time."""
+    planned = state.open(
+        OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:NPU,CPU")
+    )
+    before = figures_of(planned)
+    assert "too close to call" not in str(status(planned, before))
+    planned.pin(planned.placement.placed_ops[-1:].tolist(), "CPU")
+    after = figures_of(planned)
+    assert after["predicted"] != before["predicted"]
+    assert too_close(after["predicted"], before["predicted"], after["basis"])
+    (said,) = (str(p.to_plotly_json()) for p in status(planned, before) if "predicted" in str(p))
+    assert "'too close to call'" in said and "better" not in said and "worse" not in said
 
 
 def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> None:

@@ -12,6 +12,7 @@ from conftest import EXAMPLES, write_layers
 import editor
 from editor.exports.report import write_comparison
 from editor.graph.graph import Graph
+from editor.kinds import Basis, Kind
 from editor.placement.costs import estimate, price
 from editor.placement.device_profile import (
     DeviceProfile,
@@ -101,6 +102,17 @@ def test_every_hint_saves_the_stated_time(painted: Placement) -> None:
         assert len(painted.subgraphs) - len(after.subgraphs) == hint.subgraphs
         assert painted.division.bytes_moved - after.division.bytes_moved == hint.bytes
         assert hint.estimated
+
+
+def test_a_hint_tells_whether_its_saving_is_more_than_figures_can_tell(painted: Placement) -> None:
+    now, best = latency(painted), hints(painted)[0]
+    assert best.before == pytest.approx(now)
+    assert best.tells() == (best.seconds > now / 4)
+    few = replace(best, seconds=now / 10)
+    assert not few.tells()
+    predicted = replace(few, estimated=False)
+    assert predicted.tells() and not replace(predicted, seconds=now / 50).tells()
+    assert not predicted.tells(Basis(Kind.PREDICTION, "from profile", noisy=True))
 
 
 def test_one_hint_covers_all_layers(tmp_path: Path) -> None:

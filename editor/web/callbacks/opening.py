@@ -74,7 +74,7 @@ def register(app: Dash, state: AppState) -> None:
             if not isinstance(number, int) or not 0 <= number < len(EXAMPLES):
                 raise EditorError(f"There is no such example. {RELOAD}")
             example = EXAMPLES[number]
-            own = str(state.examples / "devices" / example.devices)
+            own = resolve_spec(example.devices, state.examples)
             return {
                 "path": str(state.examples / "models" / example.file),
                 "devices": own if spec in ("", devices_here()) else devices,

@@ -11,6 +11,7 @@ from dash import dcc, html
 
 from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
+from editor.placement.search import examples
 from editor.text import human_bytes, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
@@ -217,7 +218,7 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                 [
                     controls.Field(
                         id="find",
-                        placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e6",
+                        placeholder=f"Find: {', or '.join(examples(graph)) or 'blocks, ops and tensors'}",
                         icon="search",
                         **{"aria-label": "Find blocks, ops, tensors and commands"},
                     ),

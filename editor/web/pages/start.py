@@ -23,7 +23,7 @@ from editor.workspace.history import Record, SetRecord
 
 @dataclass(frozen=True)
 class Example:
-    """A bundled model with the device table that shows it best."""
+    """A bundled model with the devices that show it best: a bundled table, or names."""
 
     file: str
     title: str
@@ -47,8 +47,8 @@ EXAMPLES = (
     Example(
         "resnet50.onnx",
         "ResNet-50",
-        "122 ops with a quarter of the channels, planned for GPU and CPU",
-        "gpu-cpu.yaml",
+        "122 ops with a quarter of the channels, planned for an NVIDIA DLA and CPU",
+        "HETERO:NPU(nvidia-dla as float16),CPU",
         {"batch": 1},
     ),
     Example(

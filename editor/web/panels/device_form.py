@@ -13,7 +13,7 @@ from dash import html
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.keys import FormField, form_fields
-from editor.devices.published import preset_names
+from editor.devices.published import preset, preset_names
 from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
 from editor.text import human_seconds
@@ -145,6 +145,8 @@ def _form(
             if values[key] and values[key] not in names:
                 names.insert(0, values[key])
             own |= {"data": [{"value": name, "label": name} for name in names], "width": 160}
+            if key == "assumes" and (own_type := _assumed_by_preset(device)):
+                hint = f"{own_type}, by the preset"
             own |= {"title": FIELDS[form.label]} if form.label in FIELDS else {}
         own |= {"placeholder": hint} if hint else {}
         return (controls.Field if form.kind == "text" else controls.Select)(**own)
@@ -217,6 +219,14 @@ def _assumed(device: Device) -> dict[str, str]:
             "latency": human_seconds(peaks.latency),
         }
     return {"memory": "no limit", **{key: f"assumed {text}" for key, text in figures.items()}}
+
+
+def _assumed_by_preset(device: Device) -> str:
+    """The element type that holds where the entry names none; "" where it is the model's."""
+    published = device.published
+    if not published.preset or not published.assumes:  # an entry can empty a key of its preset
+        return ""
+    return str(preset(published.preset).get("assumes") or "")
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:

@@ -416,7 +416,7 @@ def history_list(document: Document) -> list[Any]:
     steps = tree.steps[::-1]
     rows: list[Any] = [
         html.Button(
-            step.label if step.number else "opened",
+            _step_words(step.label) if step.number else "opened",
             className=look(step.number),
             title=title(step),
             **{
@@ -428,6 +428,17 @@ def history_list(document: Document) -> list[Any]:
     ]
     older = len(steps) - _STEPS_SHOWN
     return [*rows, html.P(pluralize(older, "older step"), className="hint")] if older > 0 else rows
+
+
+def _step_words(label: str) -> Any:
+    """A step in words; of "name → device" the name is cut where it is long, at its front."""
+    what, arrow, device = label.rpartition(" → ")
+    if not arrow:
+        return label
+    return [
+        html.Span(html.Bdi(what), className="step-what"),
+        html.Span(arrow + device, className="step-to"),
+    ]
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:

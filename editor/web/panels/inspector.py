@@ -544,7 +544,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
             html.Div(
                 [
                     html.Div(
-                        graph.tensor_names[number],
+                        html.Bdi(graph.tensor_names[number]),
                         className="tensor-name",
                         title=graph.tensor_names[number],
                     ),

@@ -13,6 +13,8 @@ from editor.web.drawing.elements import visible_ops
 from editor.web.panels.parts import facts
 
 _MOST_TYPES = 4
+_MOST_TENSORS = 12
+"""Inputs or outputs that are listed at first."""
 
 
 def model_facts(graph: Graph) -> html.Details:
@@ -20,6 +22,8 @@ def model_facts(graph: Graph) -> html.Details:
     file = graph.file
     opsets = ", ".join(f"{domain} {version}" for domain, version in graph.opsets.items())
     pairs: list[tuple[str, Any]] = [
+        ("Inputs", _tensors(graph, graph.inputs.tolist())),
+        ("Outputs", _tensors(graph, graph.outputs.tolist())),
         ("Opsets", opsets or "none"),
         ("IR version", str(file.ir_version)),
         ("Written by", file.producer or "not stated"),
@@ -30,6 +34,25 @@ def model_facts(graph: Graph) -> html.Details:
         pairs.append(("Description", html.Div(file.doc, className="plain-text")))
     pairs += [(key, html.Div(value, className="plain-text")) for key, value in file.metadata]
     return html.Details([html.Summary("Model"), facts(pairs)], className="model-facts")
+
+
+def _tensors(graph: Graph, numbers: list[int]) -> list[Any]:
+    """Names with types and shapes, and a fold for what is too long."""
+    rows = [
+        html.Div(
+            [
+                graph.tensor_names[t],
+                html.Span(
+                    f" {graph.tensor_types[t] or 'unknown type'} {graph.shape_label(t)}",
+                    className="beside",
+                ),
+            ]
+        )
+        for t in numbers
+    ]
+    rest = rows[_MOST_TENSORS:]
+    more = html.Details([html.Summary(f"{len(rest):,} more"), *rest]) if rest else None
+    return [*rows[:_MOST_TENSORS], more]
 
 
 def nodes_in_words(graph: Graph) -> str:

@@ -14,6 +14,8 @@ from editor.web.panels.verdict import headline, over_memory
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 
+_CLOSER = "Closer than such figures can tell: a profile or a benchmark can"
+
 
 def status(document: Document, before: Mapping[str, Any] | None = None) -> list[Any]:
     """Figures with their change against ``before``."""
@@ -84,9 +86,17 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     if now["rough"] or before["rough"]:
         mine = roughly(new) if now["rough"] else new
         others = roughly(old) if before["rough"] else old
-        return factor_of_rough(mine, others, key == "rate") if ranked else None
-    change = new - old if form(new) != form(old) else 0
-    return _delta(change, form, key == "rate", ranked=ranked)
+        shown = factor_of_rough(mine, others, key == "rate") if ranked else None
+    else:
+        change = new - old if form(new) != form(old) else 0
+        shown = _delta(change, form, key == "rate", ranked=ranked)
+    same = abs(new - old) <= 1e-9 * old  # sums in another order
+    return shown if shown is not None or same or ranked else _untold()
+
+
+def _untold() -> html.Span:
+    """Stands where there is a change, but not whether it is for the better."""
+    return html.Span("too close to call", className="delta beside", title=_CLOSER)
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
@@ -105,7 +115,6 @@ def _delta(
         return None
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
     if not ranked:
-        title = "Closer than such figures can tell: a profile or a benchmark can"
-        return html.Span(text, className="delta", title=title)
+        return html.Span(text, className="delta", title=_CLOSER)
     better = (change > 0) == more_is_better
     return html.Span(text, className="delta better" if better else "delta worse")

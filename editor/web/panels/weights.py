@@ -54,7 +54,7 @@ def _missing(name: str, reason: str) -> html.Div:
 
 
 def _name(name: str) -> html.Div:
-    return html.Div(name, className="tensor-name", title=name)
+    return html.Div(html.Bdi(name), className="tensor-name", title=name)
 
 
 def _figures(each: Figures) -> html.Div:
