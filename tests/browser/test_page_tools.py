@@ -630,7 +630,7 @@ def test_devices_are_introduced_with_their_runtime(page: Page, serve: Serve) -> 
     )
     page.goto(server.url)
     ready(page)
-    says(page.locator("[data-device='CPU']").first, "CPU · ONNX Runtime")
+    says(page.locator("[data-device='CPU'] .device-what").first, "ONNX Runtime")
     rows = page.locator("#inspector .share")
     says(rows.nth(0).locator(".device-line"), "· ONNX Runtime")
     says_exactly(rows.nth(1).locator(".device-line"), "OpenVINO.CPU")

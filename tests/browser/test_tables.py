@@ -23,7 +23,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page = fresh
     page.set_viewport_size({"width": 1440, "height": 900})
     columns = subgraphs(page)
-    assert len(columns) == 12 and max(right for _, right, _, _ in columns) <= 1440
+    assert len(columns) == 13 and max(right for _, right, _, _ in columns) <= 1440
     assert all(cut <= 0 for _, _, cut, _ in columns), "every title is readable"
     page.get_by_label("Columns of the table").first.click()
     page.get_by_label("Depends on", exact=True).uncheck()
@@ -47,7 +47,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page.get_by_role("button", name="As at first").click()
     page.wait_for_timeout(300)
     assert (
-        len(subgraphs(page)) == 12
+        len(subgraphs(page)) == 13
         and page.evaluate("localStorage.getItem('hetero-editor-table-subgraphs')") is None
     )
 

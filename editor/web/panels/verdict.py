@@ -11,7 +11,7 @@ from editor.graph.states import makes_one_token
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
 from editor.text import human_bytes, human_rate, human_seconds, rough_rate, rough_seconds
-from editor.web.panels.layout_figures import context_of, details_of
+from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.view import figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
@@ -34,13 +34,13 @@ class Headline(NamedTuple):
 def headline(document: Document) -> Headline:
     """A measurement of exactly this plan, else what it is predicted to take."""
     now, run = figures_of(document), measured_run(document)
-    basis, seconds, rate = now["basis"], now["predicted"], now["rate"]
+    basis, seconds, per_second = now["basis"], now["predicted"], now["rate"]
     in_words = rough_seconds if now["rough"] else human_seconds
     rate_in_words = rough_rate if now["rough"] else human_rate
     if run is not None:
         mode = run.figures["mode"]
         many = mode == "throughput"
-        worked_out, in_form = (rate, rate_in_words) if many else (seconds, in_words)
+        worked_out, in_form = (per_second, rate_in_words) if many else (seconds, in_words)
         predicted = in_form(worked_out) if worked_out else ""
         details = (
             details_of(run, mode, human_rate) if many else details_of(run, "latency", human_seconds)
@@ -51,8 +51,10 @@ def headline(document: Document) -> Headline:
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
         )
-    figure = rate_in_words(rate) if rate else in_words(seconds) if seconds is not None else ""
-    if figure and not rate and makes_one_token(document.graph):
+    figure = in_words(seconds) if seconds is not None else ""
+    if per_second:
+        figure = rate_in_words(per_second)
+    elif figure and makes_one_token(document.graph):
         figure = f"{figure} a token"
     without = left_out(document.placement, plan_costs(document)[0]) if basis else []
     return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
@@ -93,9 +95,9 @@ def _said(document: Document) -> list[Any]:
     if now.run is not None:
         figures = now.run.figures
         where = f" at {context}" if (context := context_of(now.run)) else ""
-        tokens = f"{figures['throughput']:.3g} tokens/s{where}, "
-        rate = tokens if figures["mode"] == "tokens" else ""
-        return [_headline(now), _sentence(rate, *_beside_unsplit(figures, _alone(document)))]
+        tokens = f"{rate(figures['throughput'])} tokens/s{where}, "
+        said = tokens if figures["mode"] == "tokens" else ""
+        return [_headline(now), _sentence(said, *_beside_unsplit(figures, _alone(document)))]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
