@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import Cancelled, EditorError
 from editor.files import parse_json
 from editor.graph.states import parse_lengths, sizes_of_step
 from editor.placement.choices import PRESENT
-from editor.placement.fallbacks import Hint, hints
-from editor.text import percent, pluralize
+from editor.placement.fallbacks import hints
+from editor.text import pluralize
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
 from editor.web.panels.audit_panel import audit_view
@@ -341,8 +341,7 @@ def _hints_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
         with state.tasks.begin(document_id, "Trying repaints") as task:
-            basis = plan_costs(document)[1]
-            step = step_of(document, basis)
+            step = step_of(document, plan_costs(document)[1])
             found = hints(
                 document.placement,
                 source_of(document),
@@ -352,26 +351,11 @@ def _hints_now(state: AppState, document_id: str) -> Any:
             task.step(
                 0, 0, "Trying repaints"
             )  # what was found until it was cancelled is not what there is
-            worth = [hint for hint in found if hint.tells(basis)]
-            view = hints_view(document, worth, step)
-            if found and not worth:
-                view[1:] = [_untold(found[0])]
-            return view
+            return hints_view(document, found, step)
     except Cancelled:
         return problem("Nothing is suggested.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "There are no suggestions")
-
-
-def _untold(best: Hint) -> html.P:
-    """What is said where no suggestion saves more than such figures can tell."""
-    kinds, way = ("estimates", "profile") if best.estimated else ("predictions", "benchmark both")
-    share = percent(best.seconds / best.before, 1)
-    return html.P(
-        f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
-        f"tell: {way} first.",
-        className="hint wide",
-    )
 
 
 def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import human_bytes, human_seconds, in_words, pluralize
+from editor.text import human_bytes, human_seconds, in_words, percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
@@ -555,16 +555,34 @@ def _tick(name: str) -> html.Button:
     )
 
 
+def _untold(best: Hint) -> html.P:
+    """What is said where no suggestion saves more than such figures can tell."""
+    kinds, way = ("estimates", "profile") if best.estimated else ("predictions", "benchmark both")
+    share = percent(best.seconds / best.before, 1)
+    return html.P(
+        f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
+        f"tell: {way} first.",
+        className="hint wide",
+    )
+
+
 def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> list[Any]:
-    """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``."""
+    """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``.
+
+    Those that save less than such figures can tell are left out.
+    """
+    basis = plan_costs(document)[1]
+    worth = [hint for hint in hints if hint.tells(basis)]
     outdated = html.Div(
         "The plan has changed since, and with it what a repaint saves: suggest again.",
         className="outdated",
         hidden=True,
         role="status",
         id="hints-outdated",
-        **{"data-step-of": step or step_of(document, plan_costs(document)[1])},
+        **{"data-step-of": step or step_of(document, basis)},
     )
+    if hints and not worth:
+        return [outdated, _untold(hints[0])]
     if not hints:
         return [
             outdated,
@@ -577,7 +595,7 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
-    for hint in hints:
+    for hint in worth:
         moved = [
             op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]
         ]
