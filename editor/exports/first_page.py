@@ -83,6 +83,8 @@ def _result(
 ) -> tuple[str, str]:
     """How fast the plan is beside the best single device, and that device where it is faster."""
     totals, measured = report["totals"], report["measurement"]
+    if not len(placement.placed_ops):
+        return "No op runs: the outputs are inputs or constants.", ""
     alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
     if measured is not None and measured["kind"] == Kind.MEASUREMENT:
         words, many = _verdict(report)["figure"], measured["mode"] == "throughput"
@@ -106,7 +108,7 @@ def _result(
     if alone == best:
         return f"{said}: all of it runs on {names[best]}{end}", ""
     words, other = "too close to call beside", ""
-    if not too_close(ours, theirs, Kind(totals["kind"])):
+    if theirs and not too_close(ours, theirs, Kind(totals["kind"])):
         words = f"{compare_medians((ours, ours), (theirs, theirs), ours / theirs)} than"
         other = best if ours > theirs else ""
     time = in_words(theirs, is_assumed(placement.devices, costs, placement.device_number(best)))

@@ -6,14 +6,17 @@ import json
 import re
 from pathlib import Path
 
+import onnx
 import onnxruntime
 import pytest
 from conftest import EXAMPLES
+from onnx import TensorProto, helper
 
 import editor
 from editor.exports.first_page import by_reason
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.placement.search import examples
 
 
 def test_assumptions_pins_and_reasons_stand_before_the_lists(
@@ -154,3 +157,15 @@ def test_a_plan_on_one_device_is_compared_with_other_devices(
     written = plan.export("json", tmp_path, measured=str(tmp_path / "run.json"))[0]
     verdict = json.loads(written.read_text())["first_page"]["verdict"]
     assert words in verdict["words"] and "not splitting" not in verdict["words"]
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_a_model_without_ops_has_a_report(tmp_path: Path, form: str) -> None:
+    one = helper.make_tensor_value_info("t0", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([], "net", [one], [one])
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "net.onnx")
+    plan = editor.partition(tmp_path / "net.onnx", "HETERO:NPU,CPU")
+    (path,) = plan.export(form, tmp_path / "out")
+    assert "No op runs: the outputs are inputs or constants." in path.read_text()
+    assert examples(plan.graph) == (), "there is nothing to find"

@@ -727,8 +727,9 @@ def tuned_view(tuned: Tuned) -> list[Any]:
     return [
         html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
         html.P(
-            f"{tuned.proposal} All ran in turns with the unsplit model. Nothing has changed"
-            f"{': choose “Use this” to take a plan.' if len(tuned.results) > 1 else '.'}",
+            f"{tuned.proposal} All ran in turns with the unsplit model. The plan has not changed"
+            f"{': choose “Use this” to take one.' if len(tuned.results) > 1 else '.'} What is not measured comes from "
+            "the profile that tuning goes by, unless other costs are chosen.",
             className="hint wide",
         ),
         html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")

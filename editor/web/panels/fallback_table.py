@@ -112,11 +112,10 @@ def fallbacks_view(document: Document) -> list[Any]:
         if chosen
         else ""
     )
-    now = document.placement.price(costs).total
+    change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
     said = [
-        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device: {in_words(now - total, rough)} "
-        f"instead of {in_words(now, rough)} ",
+        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device, a {run} would take {change} ",
         basis_badge(basis),
         f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.{by_policy}",
     ]
