@@ -412,6 +412,7 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
     page.click("role=tab[name=Devices]")
     form = page.locator(".device-form").first
+    expect(form.get_by_label("Precision")).to_have_value("")  # the undo has come to the form
     form.get_by_label("Precision").select_option("int8")
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     says(page.locator("[data-device='NPU']"), "as if int8")
