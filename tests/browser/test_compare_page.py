@@ -132,3 +132,17 @@ def bar_names(page: Page) -> list[str]:
     """The layouts of the chart, from top to bottom."""
     expect(page.locator("#compare-chart .bar-row").first).to_be_visible()
     return [name.inner_text() for name in page.locator("#compare-chart .bar-name").all()]
+
+
+def test_a_comparison_follows_what_is_measured(fresh: Page) -> None:
+    page = fresh
+    page.click("role=tab[name=Compare]")
+    page.click("#compare-start")
+    row = page.locator("#compare-table tbody tr").first
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible(timeout=60_000)
+    expect(row.locator("[data-kind=measurement]")).to_have_count(0)
+    page.click("#bench-open")
+    says(page.locator("#bench-text"), "Done", timeout=90_000)
+    page.click("role=tab[name=Compare]")
+    expect(row.locator("[data-kind=measurement]").first).to_be_visible()
+    expect(row.get_by_text("at least")).to_be_visible()

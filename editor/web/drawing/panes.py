@@ -9,6 +9,7 @@ import numpy as np
 from editor.exports.dot import text_colour
 from editor.graph.graph import Graph
 from editor.kinds import Kind
+from editor.placement.choices import PRESENT
 from editor.text import human_seconds, in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
@@ -95,6 +96,8 @@ def panes_data(
         time = f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})"
         if run is not None:
             time = f"{human_seconds(run.figures['median'])} ({Kind.MEASUREMENT})"
+        if layout.name != PRESENT and placement.forced_ops:
+            time = "cannot run as it is"
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
