@@ -14,7 +14,7 @@ from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians, too_close
-from editor.placement.chosen_costs import is_assumed, stand_ins
+from editor.placement.chosen_costs import assumed_figures, ends_counted, is_assumed, stand_ins
 from editor.placement.costs import Costs, peaks_of, price
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
@@ -40,7 +40,7 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
         "conclusion": _conclusion(placement, report, costs),
         "verdict": _verdict(report),
         "versions": _versions(placement, report),
-        "assumptions": _assumptions(placement, report),
+        "assumptions": _assumptions(placement, report, costs),
         "pins": _pins(placement),
         "reasons": by_reason(report["fallbacks"]),
     }
@@ -94,8 +94,9 @@ def _result(
     known = Kind(totals["kind"]).participle
     figure = rate_of(totals) or time_of(totals)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
-    doubts = [f"the peaks of {names[name]} are assumed" for name in totals["assumed_speeds"]]
-    doubts = [*stand_ins(placement, costs), *doubts]
+    doubts = stand_ins(placement, costs)
+    for what, whose in assumed_figures(placement, costs).items():
+        doubts.append(f"{what} of {joined([names[name] for name in whose])} assumed")
     doubts += [] if report["tokens"] else ["this plan was not measured"]
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
@@ -154,7 +155,7 @@ def _fallen(report: Mapping[str, Any], names: Mapping[str, str]) -> str:
 def _remedy(report: Mapping[str, Any], names: Mapping[str, str], faster: str) -> list[str]:
     """What would help: one sentence, or none where nothing is known."""
     if faster:
-        return [f"All of it on {names[faster]} would be faster."]
+        return [f"All of it on {names.get(faster, faster)} would be faster."]
     for f in report["fallbacks"]:
         if f["plan_as"]:
             count = pluralize(len(f["ops"]), "op")
@@ -215,7 +216,7 @@ def _against(measured: Mapping[str, Any], many: bool, alone: str) -> tuple[str, 
     return f"{words[:1].upper()}{words[1:]} {beside} {unsplit}.", str(best["device"])
 
 
-def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
+def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) -> list[str]:
     """What the figures rest on, in sentences."""
     define, lines = report["model"]["define"], []
     if define:
@@ -230,7 +231,10 @@ def _assumptions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
             lines.append(f"{device.name}: the model's precision as exported.")
         if assumed := _assumed_peaks(device):
             lines.append(f"{device.name}: not in the device table, so assumed: {assumed}.")
-    lines.append("Inputs and outputs of the model are not sent to or from a host in any estimate.")
+    if not ends_counted(placement, costs):
+        lines.append(
+            "No estimate counts the way of the model's inputs and outputs from and to a host."
+        )
     return lines
 
 

@@ -42,17 +42,25 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 def left_out(placement: Placement, costs: Costs) -> list[str]:
     """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it."""
     used = sorted(placement.used_numbers)
-    linked = [
-        placement.devices[d] for d in used if np.isfinite(peaks_of(placement.devices[d]).bandwidth)
+    said = [] if ends_counted(placement, costs) else ["host input and output not counted"]
+    said += [
+        f"{what} of {' and '.join(whose)} assumed"
+        for what, whose in assumed_figures(placement, costs).items()
     ]
-    counted = all(one.link is not None and one.link.ends for one in linked)
-    said = ["host input and output not counted"] if costs.wires is None and not counted else []
-    if assumed := assumed_speeds(placement, costs):
-        said.append(f"peaks of {' and '.join(assumed)} assumed")
     said += stand_ins(placement, costs)
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
         said.append(f"profile of {' and '.join(noisy)} measured on a busy machine")
     return said
+
+
+def ends_counted(placement: Placement, costs: Costs) -> bool:
+    """Whether no input or output of the model crosses a link of a device that the plan uses without being counted."""
+    linked = [
+        one
+        for one in (placement.devices[d] for d in placement.used_numbers)
+        if np.isfinite(peaks_of(one).bandwidth)
+    ]
+    return costs.wires is not None or all(one.link and one.link.ends for one in linked)
 
 
 def stand_ins(placement: Placement, costs: Costs) -> list[str]:
@@ -65,17 +73,26 @@ def stand_ins(placement: Placement, costs: Costs) -> list[str]:
 
 
 def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:
-    """The accelerators that a plan uses whose speed neither a profile nor the device table states."""
+    """The devices that a plan uses whose speed neither a profile nor the device table states."""
     used = sorted(placement.used_numbers)
     return [placement.devices[d].name for d in used if is_assumed(placement.devices, costs, d)]
 
 
+def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
+    """What is assumed of the devices that a plan uses: {"peaks": [names of devices]}."""
+    whose = dict[str, list[str]]()
+    for name in assumed_speeds(placement, costs):
+        one = placement.devices[placement.device_number(name)]
+        what = "memory bandwidth" if one.peak_compute else "peaks"
+        whose.setdefault("peak compute" if one.peak_dram_bw else what, []).append(name)
+    return whose
+
+
 def is_assumed(devices: Sequence[Device], costs: Costs, number: int) -> bool:
-    """Whether a device is an accelerator whose speed neither a profile nor the device table states."""
+    """Whether neither a profile nor the device table states the speed of a device."""
     one = devices[number]
     return bool(
-        np.isfinite(peaks_of(one).bandwidth)
-        and not (costs.profiled and costs.profiled[number])
+        not (costs.profiled and costs.profiled[number])
         and (one.peak_compute is None or one.peak_dram_bw is None)
     )
 

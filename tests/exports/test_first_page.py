@@ -31,16 +31,20 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     plan = editor.partition(mobilenet, table, pins={key: "CPU"})
     text = plan.export("md", tmp_path)[0].read_text()
     first, _, appendix = text.partition("<details>")
-    assert "peaks of NPU assumed). This plan was not measured." in first
+    assert (
+        "memory bandwidth of NPU assumed, peaks of CPU assumed). This plan was not measured."
+        in first
+    )
     assert "- NPU: planned as if the model were int8." in first
     assert (
         "- NPU: not in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
         in first
     )
-    assert "host in any estimate" in first
+    assert "inputs and outputs from and to a host." in first
     conclusion = first.splitlines()[2]
     assert re.match(
-        r"Estimated about .*: .* all of it on CPU \(.* ms, estimated\); the peaks of NPU are",
+        r"Estimated about .*: .* all of it on CPU \(about .* ms, estimated\); memory bandwidth of NPU "
+        r"assumed, peaks of CPU assumed and this plan was not measured\.",
         conclusion,
     )
     assert "36 ops (Clip and Gemm) fall back from NPU to CPU, which costs" in conclusion

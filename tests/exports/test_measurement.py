@@ -44,7 +44,8 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     assert f"Latency: {human_seconds(median)} (measurement), estimated " in page
     without = plan.export("md", tmp_path / "none")[0].read_text()
     assert (
-        "## Measurement" not in without and "(estimate from shapes). This plan was not" in without
+        "## Measurement" not in without
+        and "(estimate from shapes, peaks of A and B assumed)." in without
     )
 
     other = plan.repin({mobilenet.op_keys[plan.placement.placed_ops[5]]: "B"})
@@ -94,6 +95,13 @@ def test_devices_of_one_name_with_other_properties_are_told_apart(
             .read_text()
         )
         assert report["measurement"]["median"] == result.total.median
+    first = results[0].to_dict()
+    (foreign,) = [b for b in first["baselines"] if b["device"] != "OV"]
+    for key in ("median", "low", "high"):
+        foreign["time"][key] = first["total"]["low"] / 10
+    file.write_text(json_text([first]))
+    (page,) = plans[first["plan"]].export("md", tmp_path / "faster", measured=str(file))
+    assert f"All of it on {foreign['device']} would be faster." in page.read_text()
     with pytest.raises(editor.EditorError, match="no benchmark of this plan"):
         editor.partition(mobilenet, [{"name": "OV", "backendName": "OpenVINO.CPU"}]).export(
             "md", tmp_path, measured=str(file)

@@ -17,11 +17,11 @@ from decoders import plain_decoder
 
 import editor
 from editor.execution.measure.tune import Tuned
-from editor.kinds import Basis, Kind, too_close
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
 from editor.sandbox.jobs import JobService
-from editor.text import human_seconds
+from editor.text import human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
@@ -40,7 +40,9 @@ from editor.web.runs import follow_run
 from editor.web.view import figures_of, measured_run, plan_costs, unsplit_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.kept_runs import tuned_to_keep
+from editor.workspace.kept_runs import run_to_keep, tuned_to_keep
+
+_PEAKS = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_where_the_policy_aims_at_throughput_the_figure_is_one(
 ) -> None:
     document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
     costs = plan_costs(document)[0]
-    most = f"{1 / document.placement.busiest_seconds(costs):.1f} requests/s"
+    most = rough_rate(1 / document.placement.busiest_seconds(costs))
     assert most in _words(document) and most in _status(document)
     options = JobOptions(0.3, "throughput", 2)
     found = state.start_job(document, "benchmark", options).job.result(120)[0]
@@ -222,7 +224,8 @@ def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppSt
         == len(re.findall(r"about (?:1(?:\.[1-9]|[1-9]?0?)|[2-9]0{0,2}) [mµ]?s\b", said))
         == 2
     )
-    here = state.open(OpenRequest(model, "HETERO:CPU,OpenVINO.CPU"))
+    stated = [{"backendName": name, **_PEAKS} for name in ("CPU", "OpenVINO.CPU")]
+    here = state.open(OpenRequest(model, stated))
     here.set_automatic("optimal", {}, "minimal")
     assert "about" not in str(outcome(here))
 
@@ -248,7 +251,8 @@ def test_rounded_figures_have_a_factor_in_place_of_a_difference(
 
 def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
-    for devices, rough in (("HETERO:NPU,CPU", True), ("HETERO:CPU,NPU", False)):
+    cpu, npu = {"backendName": "CPU", **_PEAKS}, {"backendName": "NPU"}
+    for devices, rough in (([npu, cpu], True), ([cpu, npu], False)):
         planned = state.open(OpenRequest(model, devices))
         before = figures_of(planned)
         assert before["rough"] is rough
@@ -329,7 +333,7 @@ def test_a_report_has_the_tokens_that_were_measured(
 
 
 def test_times_of_a_table_are_rough_where_the_speed_of_a_device_is_assumed(state: AppState) -> None:
-    table = [{"name": "GPU", "backendName": "GPU"}, {"name": "CPU", "backendName": "CPU"}]
+    table = [{"backendName": "GPU"}, {"backendName": "CPU", **_PEAKS}]
     opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
     opened.pin(opened.placement.placed_ops[40:60].tolist(), "CPU")
     assert [(row["device"], row["rough"]) for row in subgraph_rows(opened)] == [
@@ -368,6 +372,20 @@ def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
     )
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert {row["kind"] for row in subgraph_rows(document)} == {"estimate"}, "another plan"
+
+
+def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
+    state: AppState, document: Document
+) -> None:
+    (result,) = state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    found = {**run_to_keep(result), "estimated": False, "median": 0.05}
+    found["unsplit"] = {"device": "Elsewhere", "figure": 0.028, "words": NO_DIFFERENCE}
+    for interval, said in (
+        ([0.004, 0.109], "(28 ms on Elsewhere); runs vary (4 ms to 109 ms): measure longer, or"),
+        ([0.045, 0.055], "(28 ms on Elsewhere)'"),
+    ):
+        document.keep_run({**found, "interval": interval}, "automatic", document.placement)
+        assert said in _words(document)
 
 
 def test_what_tune_measured_is_kept(state: AppState, document: Document) -> None:

@@ -473,6 +473,8 @@ def test_estimates_that_are_closer_than_they_can_tell_are_not_ranked(
 ) -> None:
     """Compare called the one CPU runtime faster than the other, by 40 us of shapes."""
     document = make(Store(str(tmp_path)), mobilenet)
+    peaks = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
+    document.set_devices([{**entry, **peaks} for entry in TABLE])
     document.paint(document.placement.placed_ops[40:60].tolist(), 1)
     close = str(compare_view(document, document.layouts()))
     assert "too close to call: profile first" in close

@@ -17,6 +17,9 @@ from editor.web.view import figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
+_STEADY = 1.5
+"""The end of an interval by its begin, up to which a figure is told without a remark."""
+
 
 class Headline(NamedTuple):
     """The figure of a plan, wherever it stands."""
@@ -140,7 +143,16 @@ def _beside_unsplit(figures: Mapping[str, Any], alone: str) -> list[Any]:
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
-    return [f"too close to call beside {other}"]
+    return [f"too close to call beside {other}{_unsteady(figures, many)}"]
+
+
+def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
+    """What to do where the interval of a figure says little; "" where it is narrow."""
+    low, high = figures.get("throughput_interval" if many else "interval") or (0.0, 0.0)
+    if not high > _STEADY * low:
+        return ""
+    in_words = human_rate if many else human_seconds
+    return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer, or with less other work"
 
 
 def _headline(now: Headline) -> html.Div:
