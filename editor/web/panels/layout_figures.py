@@ -146,10 +146,10 @@ def count_cell(value: int, base: int, form: Callable[[int], str], note: str = ""
     return html.Td([form(value) + note, " ", _change(value, base, form)])
 
 
-def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
+def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
     """A bar for each layout, as long as the time or the rate that the table has of it.
 
-    Measured layouts come first, and the best of either kind before the others.
+    Measured layouts come first, and the best of either kind before the others. ``unit`` is that of rates.
     """
     sign = -1 if mode == "throughput" else 1
     shown = [
@@ -171,7 +171,7 @@ def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
     if any(ends for *_, ends in shown):
         mark = html.Span(className="bar-interval")
         legend.append(html.Span([mark, "95 % interval"], className="bar-key"))
-    heading = "Throughput in requests/s, which this plan aims at " if sign < 0 else "Latency "
+    heading = f"Throughput in {unit}, which this plan aims at " if sign < 0 else "Latency "
     return [
         html.H3([heading, *legend], id="compare-legend"),
         html.Div(
