@@ -308,7 +308,18 @@ class Lengths:
     prompt: int
     """Tokens of the prompt"""
     new: int
-    """Tokens that are generated"""
+    """Tokens that are generated, the first one with the prompt"""
+
+    @property
+    def before_last(self) -> int:
+        """How many tokens come before the step that makes the last one."""
+        return self.prompt + max(self.new - 2, 0)
+
+    @property
+    def context(self) -> str:
+        """How many tokens come before the steps of one token: before the first and before the last step."""
+        first, last = self.prompt, self.before_last
+        return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def parse_lengths(text: str, option: str) -> Lengths:

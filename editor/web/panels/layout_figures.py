@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dash import html
 
+from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
 from editor.text import human_joules, rough_rate, roughly
 from editor.web.panels.parts import kind_badge
@@ -235,11 +236,11 @@ def details_of(run: Run, mode: str, form: Callable[[float], str]) -> str:
 
 
 def context_of(run: Run) -> str:
-    """At which context the time of a token was measured: "64 to 95 tokens of context"; "" of other runs."""
+    """At which context the time of a token was measured: "64 to 94 tokens of context"; "" of other runs."""
     if run.figures.get("mode") != "tokens" or not run.figures.get("new"):
         return ""
-    first, new = int(run.figures["prompt"]), int(run.figures["new"])
-    return f"{first:,} to {first + new - 1:,} tokens of context"
+    lengths = Lengths(int(run.figures["prompt"]), int(run.figures["new"]))
+    return f"{lengths.context} tokens of context"
 
 
 def _of_run(run: Run, mode: str) -> float:
