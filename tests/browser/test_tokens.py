@@ -148,7 +148,16 @@ def test_prompt_and_tokens_are_placed_and_opened(
     card = page.locator(".memory-device", has_text="Card")
     expect(card.get_by_text("As the context grows")).to_be_visible()
     expect(card.get_by_text("its memory is full at about")).to_be_visible()
-    expect(card.locator(".memory-chart.growth")).to_be_visible()
+    growth = card.locator(".memory-chart.growth")
+    expect(growth).to_be_visible()
+    said = "(e) => getComputedStyle(e, '::after').content"
+    for column, words in ((1, "of 8 MB: fits"), (-2, "MB too much")):
+        at = growth.locator("[data-reading]").nth(column)
+        assert at.evaluate(said) == "none"
+        at.hover(position={"x": 2, "y": 2}, force=True)  # above the bar, and below what is said
+        assert re.search(
+            rf"[\d,]+ tokens of context: Card needs [\d.]+ [kM]B .* {words}", at.evaluate(said)
+        )
     page.click("role=tab[name=Transfers]")
     expect(page.get_by_text("This plan has none.").first).to_be_visible()
 
