@@ -221,6 +221,7 @@
     { id: "help-open", words: "Keyboard and words", keys: ["?", "H"], run: () => editor.toggleHelp() },
     { id: "end-tool", words: "End the tool, clear the selection", keys: ["Escape"], shown: "Esc", run: endTool, hidden: true },
     { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
+    { id: "close-weights", words: "Close what is said of weights", run: () => editor.closeWeights(), hidden: true },
     { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes(), hidden: true },
     {
       id: "panes-attach",
