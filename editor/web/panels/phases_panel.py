@@ -73,7 +73,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     head.append(
         html.Th(
             [f"Answer of {pluralize(new, 'token')} ", badge],
-            title=f"The first token{further}, and the state moved once",
+            title=f"The first token{further}, and the state once where it moves",
         )
     )
     table = html.Table(
