@@ -158,7 +158,7 @@
     { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.edit({ do: "reset" }), menu: "ground" },
     {
       id: "find-field",
-      words: "Find; or filter: op == Conv and flops > 1e6",
+      words: "Find; or filter by a condition",
       keys: ["/", "Ctrl+F"],
       where: "everywhere",
       run: () => editor.byId("find")?.focus(),
@@ -221,6 +221,7 @@
     { id: "help-open", words: "Keyboard and words", keys: ["?", "H"], run: () => editor.toggleHelp() },
     { id: "end-tool", words: "End the tool, clear the selection", keys: ["Escape"], shown: "Esc", run: endTool, hidden: true },
     { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
+    { id: "close-weights", words: "Close what is said of weights", run: () => editor.closeWeights(), hidden: true },
     { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes(), hidden: true },
     {
       id: "panes-attach",
@@ -337,7 +338,19 @@
   }
 
   /** @type {Hetero["commands"]} */
-  const commands = () => [...deviceCommands(), ...CHOICES, ...FIXED, ...(editor.byId("phases-start") ? PHASES : [])];
+  const commands = () => [
+    ...deviceCommands(),
+    ...CHOICES,
+    ...FIXED.map((command) => (command.id === "find-field" ? withExample(command) : command)),
+    ...(editor.byId("phases-start") ? PHASES : []),
+  ];
+
+  /* Names a filter that finds something in this model. */
+  /** @param {Command} command */
+  function withExample(command) {
+    const filter = editor.byId("palette")?.dataset.filter;
+    return filter ? { ...command, words: `${command.words}: ${filter}` } : command;
+  }
 
   /** @type {Hetero["commandOf"]} */
   const commandOf = (id) => commands().find((command) => command.id === id);

@@ -1,4 +1,5 @@
-/* Messages over the graph go away by themselves: soon where nothing went wrong, later where there is something to do. */
+/* Messages over the graph go away by themselves: soon where nothing went wrong, later where there is something to do.
+   What is said of weights that are not here stays until it is closed. */
 ((editor) => {
   "use strict";
 
@@ -24,6 +25,28 @@
     wait();
   }
 
+  /* A rule for each, as what is closed may arrive at any time. */
+  const CLOSED = "hetero-editor-closed-weights",
+    rules = new CSSStyleSheet();
+  document.adoptedStyleSheets.push(rules);
+
+  function hideClosed() {
+    const closed = /** @type {string[]} */ (JSON.parse(sessionStorage.getItem(CLOSED) || "[]"));
+    rules.replaceSync(closed.map((models) => `[data-weights-lack="${models}"] { display: none !important; }`).join("\n"));
+    return closed;
+  }
+  hideClosed();
+
+  /** @type {Hetero["closeWeights"]} */
+  function closeWeights() {
+    const models = editor.byId("missing-weights")?.dataset.weightsLack;
+    if (!models) return;
+    sessionStorage.setItem(CLOSED, JSON.stringify([...hideClosed(), models]));
+    hideClosed();
+    editor.byId("canvas")?.focus();
+  }
+
+  editor.provide({ closeWeights });
   editor.callbacks({
     noticeArrived: () => {
       setTimeout(noticed, 0);

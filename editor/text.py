@@ -111,14 +111,14 @@ def in_words(seconds: float, rough: bool) -> str:
     return rough_seconds(seconds) if rough else human_seconds(seconds)
 
 
-def human_rate(requests: float) -> str:
+def human_rate(rate: float, unit: str = "requests/s") -> str:
     """ "43.6 requests/s"."""
-    return f"{requests:.1f} requests/s"
+    return f"{rate:.1f} {unit}"
 
 
-def rough_rate(requests: float) -> str:
+def rough_rate(rate: float, unit: str = "requests/s") -> str:
     """ "about 1,300 requests/s": as ``rough_seconds`` has it."""
-    return f"about {roughly(requests):,.10g} requests/s"
+    return f"about {roughly(rate):,.10g} {unit}"
 
 
 def human_joules(joules: float) -> str:

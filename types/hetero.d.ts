@@ -315,6 +315,7 @@ interface Hetero {
   keyOf(event: KeyboardEvent): string;
   toggleHelp(on?: boolean): boolean;
   closeNotice(): void;
+  closeWeights(): void;
   openPalette(): void;
   closePalette(): boolean;
   openContextMenu(event: CyEvent | null): void;

@@ -38,6 +38,7 @@ TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens", "ids")
 """Names of inputs that take tokens."""
 MASKS = ("attention_mask",)
 POSITIONS = ("position_ids", "cache_position")
+TOKENS_PER_SECOND = "tokens/s"
 BEAMS = ("beam_idx",)
 """The sequence that each one goes on from, in a search over several."""
 _RENAMED = (
@@ -269,10 +270,35 @@ def tokens_of_step(graph: Graph) -> int:
 
 def makes_one_token(graph: Graph) -> bool:
     """Whether a step of a model makes one token, and needs nothing else than tokens before it: no encoder's values."""
-    if tokens_of_step(graph) != 1:
-        return False
+    return tokens_of_step(graph) == 1 and _needs_only_tokens(graph)
+
+
+def prompt_of_step(graph: Graph) -> int:
+    """Tokens of a step that takes a whole prompt and makes the first token; 0 of other steps."""
+    before = [
+        (graph.tensor_shapes[graph.tensor_index[state.input]] or ())[state.axis]
+        for state in states_of(graph)
+        if state.axis >= 0 and not state.inside
+    ]
+    is_first = bool(before) and not any(before)
+    tokens = tokens_of_step(graph)
+    return tokens if tokens > 1 and is_first and _needs_only_tokens(graph) else 0
+
+
+def _needs_only_tokens(graph: Graph) -> bool:
     known = {*(s.input for s in states_of(graph)), *TOKEN_INPUTS, *MASKS, *POSITIONS, *BEAMS}
     return known.issuperset(graph.tensor_names[t] for t in graph.inputs.tolist())
+
+
+def unit_of_rate(graph: Graph) -> str:
+    """What the runs of a model in a second are: "tokens/s" where each makes the next token of one sequence."""
+    return TOKENS_PER_SECOND if makes_one_token(graph) and _one_sequence(graph) else "requests/s"
+
+
+def _one_sequence(graph: Graph) -> bool:
+    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    shapes = (graph.tensor_shapes[graph.tensor_index[n]] for n in names if n in TOKEN_INPUTS)
+    return all(size == 1 for size in next(shapes, None) or ())
 
 
 @dataclass(frozen=True)
@@ -282,7 +308,18 @@ class Lengths:
     prompt: int
     """Tokens of the prompt"""
     new: int
-    """Tokens that are generated"""
+    """Tokens that are generated, the first one with the prompt"""
+
+    @property
+    def before_last(self) -> int:
+        """How many tokens come before the step that makes the last one."""
+        return self.prompt + max(self.new - 2, 0)
+
+    @property
+    def context(self) -> str:
+        """How many tokens come before the steps of one token: before the first and before the last step."""
+        first, last = self.prompt, self.before_last
+        return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def parse_lengths(text: str, option: str) -> Lengths:

@@ -92,12 +92,6 @@ class Phases:
     """Of all seconds here"""
 
     @property
-    def context(self) -> str:
-        """How many tokens come before the tokens whose mean time is given: before the first and before the last one."""
-        first, last = self.lengths.prompt, self.lengths.prompt + self.lengths.new - 1
-        return f"{first:,}" if first == last else f"{first:,} to {last:,}"
-
-    @property
     def differ(self) -> bool:
         """Whether an op is on different devices in the two phases."""
         return bool(moved_between(self.prompt, self.token))
@@ -138,7 +132,7 @@ class Phases:
         """A few lines for a terminal."""
         lines = [
             f"Prompt of {pluralize(self.lengths.prompt, 'token')}, {self.lengths.new:,} new at "
-            f"{self.context} tokens of context ({self.basis.kind}): "
+            f"{self.lengths.context} tokens of context ({self.basis.kind}): "
             f"{self.chosen.text()}"
         ]
         (_, same), *others = self.rows
@@ -161,7 +155,8 @@ def place_phases(
     """Solves the decisions of a plan for the prompt and for the tokens, and takes what answers soonest.
 
     Weighed are the placement of each phase for both, and each phase with its own: that one keeps weights on two devices,
-    which have to fit, and hands the state over once. An answer takes the prompt and ``new`` times a token.
+    which have to fit, and hands the state over once. An answer takes the prompt, which makes its first token, and a step for
+    each further one.
 
     Args:
         plan: its devices, policy, pins and rules hold; its sizes of the sequence do not.
@@ -193,7 +188,7 @@ def place_phases(
 
     prompt = solved(lengths.prompt, 0)
     first = solved(1, lengths.prompt)
-    last = solved(1, lengths.prompt + lengths.new - 1)
+    last = solved(1, lengths.before_last)
     ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
         ONE_OF_TOKEN: (lambda: _alike(prompt, last, "the prompt"), lambda: last),
         ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt, "a token")),
@@ -288,7 +283,7 @@ def _choice(
         first_token,
         token,
         handover,
-        first_token + handover + lengths.new * token,
+        first_token + handover + (lengths.new - 1) * token,
         extra,
         _over_memory(prompt, last),
         tuple(tuple(each.assignment.device[each.placed_ops].tolist()) for each in (prompt, last)),

@@ -70,7 +70,14 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
         expect(bar.get_by_text(beside.inner_text(), exact=True)).to_be_visible()
         assert cell.inner_text().startswith(median)
         expect(bar.locator(".bar.measurement")).to_be_visible()
-    expect(page.locator("[data-bar='not run'] .bar.estimate")).to_be_visible()
+    estimate = page.locator("[data-bar='not run'] .bar.estimate")
+    expect(estimate).to_be_visible()
+    hatch = re.compile("^repeating-linear-gradient")
+    expect(estimate).not_to_have_css("background-image", hatch)
+    estimate.evaluate("(bar) => (bar.className = 'bar prediction')")
+    predicted = page.locator("[data-bar='not run'] .bar.prediction")
+    expect(predicted).to_be_visible()
+    expect(predicted).to_have_css("background-image", hatch)  # told apart from an estimate
     lengths = {
         name: box["width"]
         for name in ("this plan", "slower")

@@ -58,7 +58,7 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
         expect(headline.get_by_text(re.compile(r"[\d.]+ [µm]?s a token"))).to_be_visible()
         expect(headline.get_by_text("measurement", exact=True)).to_be_visible()
         expect(page.locator("#verdict .sentence")).to_contain_text(
-            re.compile(r"\d tokens/s at 12 to 20 tokens of context, ")
+            re.compile(r"\d tokens/s at 12 to 19 tokens of context, ")
         )
         page.reload()
         ready(page)
@@ -122,9 +122,11 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table).to_be_visible(timeout=30_000)
     expect(table.locator("tbody tr")).to_have_count(1)
     expect(table.get_by_text("the same: ")).to_be_visible()  # for the two others
-    expect(table.get_by_text("Answer of 8 tokens")).to_be_visible()
+    answer = table.get_by_role("columnheader", name="Answer of 8 tokens")
+    expect(answer).to_be_visible()
+    expect(answer).to_have_attribute("title", re.compile("^The first token and 7 times a token"))
     expect(table.get_by_text("of a prompt of 64")).to_be_visible()
-    expect(table.get_by_text("at 64 to 71 tokens of context")).to_be_visible()
+    expect(table.get_by_text("at 64 to 70 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=4096,new=8")
     page.click("#phases-start")
@@ -141,12 +143,21 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.click("role=tab[name=Compare]")
     page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
     page.click("#phases-token")
-    says(page.locator("#sizes-open"), "past tokens 71", timeout=30_000)
+    says(page.locator("#sizes-open"), "past tokens 70", timeout=30_000)
     page.click("role=tab[name=Memory]")
     card = page.locator(".memory-device", has_text="Card")
     expect(card.get_by_text("As the context grows")).to_be_visible()
     expect(card.get_by_text("its memory is full at about")).to_be_visible()
-    expect(card.locator(".memory-chart.growth")).to_be_visible()
+    growth = card.locator(".memory-chart.growth")
+    expect(growth).to_be_visible()
+    said = "(e) => getComputedStyle(e, '::after').content"
+    for column, words in ((1, "of 8 MB: fits"), (-2, "MB too much")):
+        at = growth.locator("[data-reading]").nth(column)
+        assert at.evaluate(said) == "none"
+        at.hover(position={"x": 2, "y": 2}, force=True)  # above the bar, and below what is said
+        assert re.search(
+            rf"[\d,]+ tokens of context: Card needs [\d.]+ [kM]B .* {words}", at.evaluate(said)
+        )
     page.click("role=tab[name=Transfers]")
     expect(page.get_by_text("This plan has none.").first).to_be_visible()
 

@@ -197,6 +197,11 @@ def test_the_ends_of_long_names_are_seen_where_they_are_listed(
     expect(page.locator("#find")).to_have_attribute(
         "placeholder", "Find: layer:20-39 neg, or op == Neg"
     )
+    page.keyboard.press("Control+k")
+    page.locator(".palette-field").fill("filter")
+    command = page.locator("#palette-list").get_by_text("Find; or filter by a condition: op == Neg")
+    expect(command).to_be_visible()
+    page.keyboard.press("Escape")
     page.fill("#find", "layer:3 neg_7")
     titles = page.locator("#search-list .search-title")
     expect(titles.first).to_be_visible()

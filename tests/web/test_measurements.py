@@ -179,6 +179,35 @@ def test_where_the_policy_aims_at_throughput_the_figure_is_one(
     assert "requests/s" not in _status(document)
 
 
+def test_a_language_model_makes_tokens_and_its_prompt_the_first_one(
+    state: AppState, tmp_path: Path
+) -> None:
+    path, table = str(plain_decoder(tmp_path / "decoder.onnx")), "HETERO:CPU,OpenVINO.CPU"
+    token = state.open(OpenRequest(path, table, {}, True))
+    assert re.search(r"[\d.]+ [mµ]s a token'", _words(token))
+    token.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    assert re.search(r"[\d.]+ tokens/s'", _words(token)) and "tokens/s" in _status(token)
+    assert "of all sequences in flight together" in _words(token)
+    compared = str(compare_view(token, token.layouts()))
+    assert "'Max tokens/s '" in compared and "Throughput in tokens/s" in compared
+    figures = {"mode": "throughput", "median": 0.03, "throughput": 62.5, "requests": 2}
+    unsplit = {"device": "OpenVINO.CPU", "figure": 50.0, "words": "25 % faster"}
+    kept = {**figures, "estimated": False, "unsplit": unsplit, "baselines": {}}
+    token.keep_run(kept, "automatic", token.placement)
+    said = _words(token)
+    assert "B('62.5 tokens/s')" in said and "with 2 sequences in flight, " in said
+    assert "50.0 tokens/s" in said and "requests/s" not in said + _status(token)
+
+    def of(**sizes: int) -> str:
+        return _words(state.open(OpenRequest(path, table, sizes, True)))
+
+    prompt = of(sequence_length=24, past_sequence_length=0)
+    assert re.search(r"[\d.]+ [mµ]s to the first token'", prompt)
+    assert "of a prompt of 24 tokens" in prompt
+    later = of(sequence_length=24, past_sequence_length=8)
+    assert "first token" not in later and "a token" not in later
+
+
 def test_a_rate_from_assumed_speeds_is_rough_as_its_time(state: AppState, tmp_path: Path) -> None:
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
@@ -423,9 +452,9 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
         "baseline_intervals": {"OpenVINO.CPU": [0.031, 0.033]},
     }
     document.keep_run(figures, "automatic", document.placement)
-    assert "'62.5 tokens/s at 64 to 95 tokens of context, '" in _words(document)
+    assert "'62.5 tokens/s at 64 to 94 tokens of context, '" in _words(document)
     table = str(compare_view(document, document.layouts()))
-    for words in ("B('16 ms')", "measured at 64 to 95 tokens of context", "B('32 ms')", "+16 ms"):
+    for words in ("B('16 ms')", "measured at 64 to 94 tokens of context", "B('32 ms')", "+16 ms"):
         assert words in table, words
     assert "B('at least 62.5 tokens/s')" in table
     assert [(r["kind"], r["seconds"]) for r in subgraph_rows(document)] == [("measurement", 0.016)]

@@ -184,3 +184,14 @@ def test_tokens_of_simulated_devices_are_not_compared(simulated: bool) -> None:
     kept = tokens_to_keep(result)
     assert kept["estimated"] is simulated
     assert kept["unsplit"]["words"] == ("" if simulated else "4x slower")
+
+
+def test_requests_of_a_language_model_are_said_to_be_tokens(unsplit: BenchmarkResult) -> None:
+    said = "requests/s are the tokens/s"
+    for mode, unit, is_said in (
+        ("throughput", "tokens/s", True),
+        ("throughput", "requests/s", False),
+        ("latency", "tokens/s", False),
+    ):
+        view = result_view(replace(unsplit, mode=mode), {"A": "#000000", "B": "#ffffff"}, unit)
+        assert (said in texts(view)) is is_said

@@ -39,10 +39,10 @@ def test_an_answer_is_the_prompt_and_its_tokens(tmp_path: Path) -> None:
     assert phases.prompt.graph.define["sequence_length"] == 256
     assert phases.prompt.graph.define["past_sequence_length"] == 0
     assert token.graph.define["sequence_length"] == 1
-    assert token.graph.define["past_sequence_length"] == 256 + 15
+    assert token.graph.define["past_sequence_length"] == 256 + 14  # before the last token
     assert len(phases.choices) == 3
     for each in phases.choices:
-        assert each.answer == pytest.approx(each.first_token + each.handover + 16 * each.token)
+        assert each.answer == pytest.approx(each.first_token + each.handover + 15 * each.token)
     assert phases.chosen.answer <= min(each.answer for each in phases.choices) * 1.02
     assert phases.basis.kind == "estimate"
 
@@ -119,7 +119,7 @@ def test_the_command_line_places_and_measures_phases(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "Prompt of 32 tokens, 8 new at 32 to 39 tokens of context (estimate):" in done.stdout
+    assert "Prompt of 32 tokens, 8 new at 32 to 38 tokens of context (estimate):" in done.stdout
     stored = json.loads((tmp_path / "out" / "plan.json").read_text())
     assert stored["prompt"]["define"]["sequence_length"] == 32
     done = run("bench", "out/plan.json", "--generate", "prompt=32,new=8", cwd=tmp_path)

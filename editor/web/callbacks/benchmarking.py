@@ -9,6 +9,7 @@ from dash import Dash, Input, Output, State
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
+from editor.graph.states import unit_of_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
 from editor.web.panels.accuracy import accuracy_view, kept_accuracy
@@ -98,7 +99,7 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
         return tokens_view(found), wrong
-    return result_view(found[0], colours_of(document)), wrong
+    return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
 
 
 def _can_calibrate(benchmark: BenchmarkState | None) -> bool:

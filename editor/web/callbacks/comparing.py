@@ -156,7 +156,7 @@ def register(app: Dash, state: AppState) -> None:
             sizes = (
                 sizes_of_step(document.graph, lengths.prompt, 0)
                 if is_prompt
-                else sizes_of_step(document.graph, 1, lengths.prompt + lengths.new - 1)
+                else sizes_of_step(document.graph, 1, lengths.before_last)
             )
             with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 resized = await state.long_work.run(

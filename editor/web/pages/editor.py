@@ -129,7 +129,7 @@ def editor_page(
                     className="edges",
                     **{"aria-label": "Panel sizes"},
                 ),
-                _palette(),
+                _palette(document.graph),
             ),
             html.Aside(
                 controls.Deferred(static_html(inspector.plan(document))),
@@ -149,8 +149,8 @@ def editor_page(
     )
 
 
-def _palette() -> html.Div:
-    """All commands; `assets/palette.js` fills the list."""
+def _palette(graph: Graph) -> html.Div:
+    """All commands; `assets/palette.js` fills the list. A filter of this model is an example in one of them."""
     return html.Div(
         [
             html.Div(
@@ -170,7 +170,7 @@ def _palette() -> html.Div:
         id="palette",
         hidden=True,
         role="dialog",
-        **{"aria-label": "Commands"},
+        **{"aria-label": "Commands", "data-filter": "".join(examples(graph)[-1:])},
     )
 
 

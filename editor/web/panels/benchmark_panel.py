@@ -13,7 +13,7 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark
 from editor.execution.measure.tune import Tuned
-from editor.graph.states import states_of
+from editor.graph.states import TOKENS_PER_SECOND, states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
@@ -260,12 +260,23 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
-def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
-    """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match."""
+_OF_TOKENS = (
+    "Each request makes one token: requests/s are the tokens/s of all sequences in flight together."
+)
+
+
+def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
+    """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
+
+    ``unit`` is what the headline calls requests per second.
+    """
     if result.estimated:
         return stand_ins_view(result, colours)
     return [
         _cards(result),
+        html.P(_OF_TOKENS, className="hint wide")
+        if result.mode == "throughput" and unit == TOKENS_PER_SECOND
+        else None,
         *_doubts(result),
         timeline(result, colours),
         _table(result),

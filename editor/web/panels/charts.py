@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,6 +18,8 @@ from editor.web.panels.layout_figures import longest_bar
 _MAX_POINTS = 400
 _PLAN = "this plan"
 _ESTIMATE = " (estimate)"
+_NO_RUN_YET = "The time of each run appears here, once the model is compiled and warmed up."
+_IN_THE_MIDDLE = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
 _PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
 """Of plans side by side; none is a device's."""
 
@@ -31,7 +33,8 @@ def live_figure(
 ) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
-    With several requests in flight the rate of each turn in place of the latency.
+    With several requests in flight the rate of each turn in place of the latency. What takes many times as long as the best
+    is not drawn whole, as the others could not be told apart beside it.
 
     Args:
         samples: events of kind ``sample``; times in seconds, rates in requests per second; ``estimated`` are those of plans
@@ -56,6 +59,8 @@ def live_figure(
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
     several = len({name for is_baseline, name in by_name if not is_baseline}) > 1
     plan_colours: dict[str, str] = {}
+    typical = {key: float(np.median([_height(s) for s in mine])) for key, mine in by_name.items()}
+    limit = longest_bar(list(typical.values())) if what.startswith("Latency") else math.inf
     drawn: set[tuple[float, float]] = (
         set()
     )  # first samples: a plan that is one device alone is measured as one with it
@@ -79,6 +84,8 @@ def live_figure(
         if several and not is_baseline:
             plan_colours[name] = _PLAN_COLOURS[len(plan_colours) % len(_PLAN_COLOURS)]
             line = {"width": 2.2, "color": plan_colours[name]}
+        if typical[is_baseline, name] > limit:
+            label += f": {human_seconds(typical[is_baseline, name] / 1e3)}, above the chart"
         figure.add_trace(
             go.Scatter(
                 x=[s["at"] for s in shown],
@@ -91,13 +98,21 @@ def live_figure(
             1,
             1,
         )
+    near = [s for key, mine in by_name.items() if typical[key] <= limit for s in mine]
+    if len(near) < len(samples):
+        figure.update_yaxes(range=[0, 1.1 * max(map(_height, near))], row=1, col=1)
     if several:
-        _add_medians(figure, by_name, plan_colours, medians)
+        _add_medians(figure, by_name, plan_colours, medians, scheme)
     else:
         _add_shares(
             figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours
         )
-    return _dress(figure, scheme)
+    _dress(figure, scheme)
+    if not samples:
+        figure.update_xaxes(visible=False)
+        figure.update_yaxes(visible=False)
+        figure.layout.annotations = [{**_IN_THE_MIDDLE, "text": _NO_RUN_YET}]
+    return figure
 
 
 def _add_medians(
@@ -105,6 +120,7 @@ def _add_medians(
     by_name: dict[tuple[bool, str], list[dict[str, Any]]],
     colours: dict[str, str],
     medians: Mapping[str, float],
+    scheme: str,
 ) -> None:
     rows = [
         (name, medians.get(name) or float(np.median([_height(s) for s in mine])))
@@ -130,6 +146,11 @@ def _add_medians(
         2,
     )
     figure.layout.annotations[1].text = f"Median{'' if medians else ' so far'}, {unit}"
+    limit = longest_bar([value for _, value in rows]) if unit == "ms" else math.inf
+    if any(value > limit for _, value in rows):
+        end = max(value for _, value in rows if value <= limit)
+        figure.update_xaxes(range=[0, 1.1 * end], row=1, col=2)
+        _add_breaks(figure, [value > limit for _, value in rows], scheme, "2")
 
 
 @dataclass(frozen=True)
@@ -195,25 +216,27 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     )
     if is_cut:
         figure.update_xaxes(range=[0, 1.1 * end])
-    for place, bar in enumerate(ordered):
-        if bar.value > limit:
-            _add_break(figure, place, scheme)
+    _add_breaks(figure, [bar.value > limit for bar in ordered], scheme)
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     return figure
 
 
-def _add_break(figure: go.Figure, place: int, scheme: str) -> None:
-    """Shows that a bar, the one at ``place`` from below, is longer than is drawn."""
-    path = " L ".join(f"{x},{place + y}" for x, y in _BREAK)
+def _add_breaks(
+    figure: go.Figure, is_cut: Sequence[bool], scheme: str, axes: Literal["", "2"] = ""
+) -> None:
+    """Shows which bars, from below, are longer than is drawn."""
     ground = "#1d2025" if scheme == "dark" else "#ffffff"
-    figure.add_shape(
-        type="path",
-        xref="paper",
-        path=f"M {path} Z",
-        fillcolor=ground,
-        line={"width": 0},
-        name="longer than is drawn",
-    )
+    for place in (place for place, cut in enumerate(is_cut) if cut):
+        path = " L ".join(f"{x},{place + y}" for x, y in _BREAK)
+        figure.add_shape(
+            type="path",
+            xref=f"x{axes} domain",
+            yref=f"y{axes}",
+            path=f"M {path} Z",
+            fillcolor=ground,
+            line={"width": 0},
+            name="longer than is drawn",
+        )
 
 
 def _figure_of(value: float, unit: str) -> str:
@@ -282,7 +305,7 @@ def _add_shares(
     )
 
 
-def _dress(figure: go.Figure, scheme: str) -> go.Figure:
+def _dress(figure: go.Figure, scheme: str) -> None:
     ink, grid = _inks(scheme)
     figure.update_layout(
         barmode="stack",
@@ -307,10 +330,10 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
     figure.update_yaxes(
         gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1
     )
-    figure.update_xaxes(ticksuffix=" s", row=1, col=1)
+    figure.update_xaxes(ticksuffix=" s", rangemode="tozero", row=1, col=1)
+    figure.update_xaxes(visible=any(trace.type == "bar" for trace in figure.data), row=1, col=2)
     figure.update_yaxes(showticklabels=False, row=1, col=2)
     figure.update_annotations(font={"size": 12, "color": ink})
-    return figure
 
 
 def _escape(text: str) -> str:

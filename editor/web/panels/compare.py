@@ -12,6 +12,7 @@ from editor.errors import EditorError
 from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
 from editor.kinds import Basis, Kind, basis_of_energy
 from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
@@ -261,6 +262,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
     )
     measured, aim = Measured(document), aim_of(now.settings)
+    unit = unit_of_rate(document.graph)
     modes = {"latency": measured.time_mode, "throughput": "throughput"}
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
@@ -382,7 +384,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             **{"data-step-of": step or step_of(document, basis)},
         ),
         html.Table(
-            [html.Thead(html.Tr(_head(basis, energy))), html.Tbody(rows)],
+            [html.Thead(html.Tr(_head(basis, energy, unit))), html.Tbody(rows)],
             className="plain",
             id="compare-table",
         ),
@@ -404,11 +406,11 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             ],
             className="row",
         ),
-        *layout_chart(aim, bars),
+        *layout_chart(aim, bars, unit),
     ]
 
 
-def _head(basis: Basis, energy: bool) -> list[html.Th]:
+def _head(basis: Basis, energy: bool, unit: str) -> list[html.Th]:
     """Heads of the columns of figures, with the kind of those that were worked out."""
     head = [
         html.Th(t)
@@ -426,9 +428,9 @@ def _head(basis: Basis, energy: bool) -> list[html.Th]:
     head.insert(
         -1,
         html.Th(
-            ["Max requests/s ", basis_badge(basis)],
-            title="By the busiest processor, with a request for each device in flight; runtimes on one CPU "
-            "take turns on it",
+            [f"Max {unit} ", basis_badge(basis)],
+            title=f"By the busiest processor, with a {'sequence' if unit == TOKENS_PER_SECOND else 'request'} for each "
+            "device in flight; runtimes on one CPU take turns on it",
         ),
     )
     if energy:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dash import html
 
+from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
 from editor.text import human_joules, rough_rate, roughly
 from editor.web.panels.parts import kind_badge
@@ -146,10 +147,10 @@ def count_cell(value: int, base: int, form: Callable[[int], str], note: str = ""
     return html.Td([form(value) + note, " ", _change(value, base, form)])
 
 
-def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
+def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
     """A bar for each layout, as long as the time or the rate that the table has of it.
 
-    Measured layouts come first, and the best of either kind before the others.
+    Measured layouts come first, and the best of either kind before the others. ``unit`` is that of rates.
     """
     sign = -1 if mode == "throughput" else 1
     shown = [
@@ -171,7 +172,7 @@ def layout_chart(mode: str, bars: Sequence[Bar]) -> list[Any]:
     if any(ends for *_, ends in shown):
         mark = html.Span(className="bar-interval")
         legend.append(html.Span([mark, "95 % interval"], className="bar-key"))
-    heading = "Throughput in requests/s, which this plan aims at " if sign < 0 else "Latency "
+    heading = f"Throughput in {unit}, which this plan aims at " if sign < 0 else "Latency "
     return [
         html.H3([heading, *legend], id="compare-legend"),
         html.Div(
@@ -235,11 +236,11 @@ def details_of(run: Run, mode: str, form: Callable[[float], str]) -> str:
 
 
 def context_of(run: Run) -> str:
-    """At which context the time of a token was measured: "64 to 95 tokens of context"; "" of other runs."""
+    """At which context the time of a token was measured: "64 to 94 tokens of context"; "" of other runs."""
     if run.figures.get("mode") != "tokens" or not run.figures.get("new"):
         return ""
-    first, new = int(run.figures["prompt"]), int(run.figures["new"])
-    return f"{first:,} to {first + new - 1:,} tokens of context"
+    lengths = Lengths(int(run.figures["prompt"]), int(run.figures["new"]))
+    return f"{lengths.context} tokens of context"
 
 
 def _of_run(run: Run, mode: str) -> float:

@@ -177,12 +177,14 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
     top = state.needed(end)
     bars = [
         html.Span(
-            style={
-                "height": f"{100 * state.needed(context) / top:.2f}%",
-                "backgroundColor": colour,
-            },
+            html.Span(
+                style={
+                    "height": f"{100 * state.needed(context) / top:.2f}%",
+                    "backgroundColor": colour,
+                }
+            ),
             className="over" if until is not None and context > until else "",
-            title=f"{context:,} tokens: {human_bytes(state.needed(context))}",
+            **{"data-reading": _reading(state, context)},
         )
         for context in contexts
     ]
@@ -192,6 +194,18 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
         html.P([html.B("As the context grows"), f": {state.text()}."], className="hint wide"),
         _plot([*bars, *_limit(state.limit, top)], label, top, ends, "growth"),
     ]
+
+
+def _reading(state: StateMemory, context: int) -> str:
+    """What the growth shows under the pointer."""
+    needed = state.needed(context)
+    text = f"{context:,} tokens of context: {state.device} needs {human_bytes(needed)} (estimate)"
+    if state.limit is None or state.fits_until is None:
+        return text
+    over = f"{human_bytes(max(needed - state.limit, 0))} too much"
+    return (
+        f"{text} of {human_bytes(state.limit)}: {'fits' if context <= state.fits_until else over}"
+    )
 
 
 def heights(live: Ints, most: int) -> Ints:

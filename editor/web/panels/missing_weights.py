@@ -8,17 +8,25 @@ from pathlib import PurePosixPath
 
 from dash import html
 
+from editor.web.panels.notice import close_button
 from editor.workspace.document import Document
 
 
 def missing_weights(documents: Sequence[Document]) -> html.Div | None:
-    """A line for each model that lacks weights, with its name where there are several; those cut short are not replaced."""
-    lines = [
-        _line(document, is_named=len(documents) > 1)
-        for document in documents
-        if document.graph.missing_note
-    ]
-    return html.Div(lines, id="missing-weights", role="alert") if lines else None
+    """A line for each model that lacks weights, with its name where there are several; those cut short are not replaced.
+
+    Once closed, it stays so for these models in this session of the browser (`assets/notices.js`).
+    """
+    lacking = [document for document in documents if document.graph.missing_note]
+    if not lacking:
+        return None
+    lines = [_line(document, is_named=len(documents) > 1) for document in lacking]
+    return html.Div(
+        [html.Div(lines), close_button("close-weights")],
+        id="missing-weights",
+        role="alert",
+        **{"data-weights-lack": "-".join(document.graph.sha256 for document in lacking)},
+    )
 
 
 def _line(document: Document, is_named: bool) -> html.Div:

@@ -26,7 +26,7 @@ def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None)
     rest = "\n".join(lines[len(shown) :])
     more = html.Details([html.Summary("More"), rest]) if rest else None
     return html.Div(
-        [html.Div(["\n".join(shown), more], className="message"), way, _close()],
+        [html.Div(["\n".join(shown), more], className="message"), way, close_button()],
         className="note bad" if bad else "note",
         role="alert" if bad else "status",
     )
@@ -64,14 +64,13 @@ def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
                 title="The pin is kept and marked; a run will report it",
                 **{"data-force": ",".join(map(str, refusal.ops)), "data-device": str(device)},
             ),
-            _close(),
+            close_button(),
         ],
         className="note bad",
         role="alert",
     )
 
 
-def _close() -> html.Button:
-    return html.Button(
-        "×", className="close", **{"aria-label": "Close", "data-command": "close-notice"}
-    )
+def close_button(command: str = "close-notice") -> html.Button:
+    """Closes a message by a command of the page."""
+    return html.Button("×", className="close", **{"aria-label": "Close", "data-command": command})

@@ -62,13 +62,20 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.Th("Placement"),
         html.Th(["First token", html.Br(), f"of a prompt of {phases.lengths.prompt:,}"]),
         html.Th(
-            ["Each token", html.Br(), f"at {phases.context} tokens of context"],
-            title="The mean of the first and the last of the new tokens",
+            ["Each token", html.Br(), f"at {phases.lengths.context} tokens of context"],
+            title="The mean of the first and the last step of one token",
         ),
         html.Th("State moves once"),
         html.Th("Weights twice"),
     ]
-    head.append(html.Th([f"Answer of {pluralize(phases.lengths.new, 'token')} ", badge]))
+    new = phases.lengths.new
+    further = f" and {new - 1:,} times a token" if new > 1 else ""
+    head.append(
+        html.Th(
+            [f"Answer of {pluralize(new, 'token')} ", badge],
+            title=f"The first token{further}, and the state once where it moves",
+        )
+    )
     table = html.Table(
         [
             html.Thead(html.Tr(head)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from dash import html
 
+from editor.graph.states import unit_of_rate
 from editor.kinds import too_close
 from editor.text import human_bytes, human_rate, human_seconds, pluralize, roughly
 from editor.web.panels.layout_figures import factor_of_rough
@@ -73,14 +75,17 @@ def _headline(
     parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
     same = now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None)
     if said.run is None and same:
-        parts += [_change(now, before), " "]
+        parts += [_change(now, before, unit_of_rate(document.graph)), " "]
     if said.beside and said.run is not None:  # of an estimate, the verdict says it
         parts.append(html.Span(said.beside, className="beside"))
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
 
 
-def _change(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
-    form, key = (human_seconds, "predicted") if now["rate"] is None else (human_rate, "rate")
+def _change(now: Mapping[str, Any], before: Mapping[str, Any], unit: str) -> Any:
+    form: Callable[[float], str] = human_seconds
+    key = "predicted"
+    if now["rate"] is not None:
+        form, key = partial(human_rate, unit=unit), "rate"
     new, old = now[key], before[key] or now[key]
     ranked = not too_close(new, old, now["basis"])
     if now["rough"] or before["rough"]:

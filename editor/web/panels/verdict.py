@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from dash import html
 
-from editor.graph.states import makes_one_token
+from editor.graph.graph import Graph
+from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
-from editor.text import human_bytes, human_rate, human_seconds, rough_rate, rough_seconds
+from editor.text import (
+    human_bytes,
+    human_rate,
+    human_seconds,
+    pluralize,
+    rough_rate,
+    rough_seconds,
+)
 from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.view import figures_of, measured_run, memory_of, plan_costs
@@ -38,18 +47,21 @@ def headline(document: Document) -> Headline:
     """A measurement of exactly this plan, else what it is predicted to take."""
     now, run = figures_of(document), measured_run(document)
     basis, seconds, per_second = now["basis"], now["predicted"], now["rate"]
+    unit = unit_of_rate(document.graph)
     in_words = rough_seconds if now["rough"] else human_seconds
-    rate_in_words = rough_rate if now["rough"] else human_rate
+    rate_in_words = partial(rough_rate if now["rough"] else human_rate, unit=unit)
     if run is not None:
         mode = run.figures["mode"]
         many = mode == "throughput"
         worked_out, in_form = (per_second, rate_in_words) if many else (seconds, in_words)
         predicted = in_form(worked_out) if worked_out else ""
         details = (
-            details_of(run, mode, human_rate) if many else details_of(run, "latency", human_seconds)
+            details_of(run, mode, partial(human_rate, unit=unit))
+            if many
+            else details_of(run, "latency", human_seconds)
         )
         return Headline(
-            _figure(run.figures),
+            _figure(run.figures, document.graph),
             kind_badge(Kind.MEASUREMENT, detail=details),
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
@@ -57,9 +69,13 @@ def headline(document: Document) -> Headline:
     figure = in_words(seconds) if seconds is not None else ""
     if per_second:
         figure = rate_in_words(per_second)
-    elif figure and makes_one_token(document.graph):
-        figure = f"{figure} a token"
+    elif figure:
+        figure += _what_it_makes(document.graph)
     without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    if per_second and unit == TOKENS_PER_SECOND:
+        without.insert(0, "of all sequences in flight together")
+    elif figure and (prompt := prompt_of_step(document.graph)):
+        without.insert(0, f"of a prompt of {pluralize(prompt, 'token')}")
     return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
 
 
@@ -70,6 +86,8 @@ def verdict(document: Document) -> list[Any]:
         return [head, _does_not_fit(document, over)]
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
+        if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
+            aim = "Pipeline aims at the tokens of all sequences in flight; those of a single one may take longer."
         return [*_said(document), _sentence(aim)]
     return _said(document)
 
@@ -99,8 +117,13 @@ def _said(document: Document) -> list[Any]:
         figures = now.run.figures
         where = f" at {context}" if (context := context_of(now.run)) else ""
         tokens = f"{rate(figures['throughput'])} tokens/s{where}, "
-        said = tokens if figures["mode"] == "tokens" else ""
-        return [_headline(now), _sentence(said, *_beside_unsplit(figures, _alone(document)))]
+        said, unit = tokens if figures["mode"] == "tokens" else "", unit_of_rate(document.graph)
+        if figures["mode"] == "throughput" and unit == TOKENS_PER_SECOND:
+            said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight, "
+        elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
+            said = f"of a prompt of {pluralize(prompt, 'token')}, "
+        beside = _beside_unsplit(figures, _alone(document), unit)
+        return [_headline(now), _sentence(said, *beside)]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
@@ -117,11 +140,18 @@ def _said(document: Document) -> list[Any]:
     return [_headline(now._replace(beside="")), said]
 
 
-def _figure(figures: Mapping[str, Any]) -> str:
+def _figure(figures: Mapping[str, Any], graph: Graph) -> str:
     if figures["mode"] == "throughput":
-        return human_rate(figures["throughput"])
+        return human_rate(figures["throughput"], unit_of_rate(graph))
     time = human_seconds(figures["median"])
-    return f"{time} a token" if figures["mode"] == "tokens" else time
+    return time + (" a token" if figures["mode"] == "tokens" else _what_it_makes(graph))
+
+
+def _what_it_makes(graph: Graph) -> str:
+    """What stands after the time of a run of a language model."""
+    if makes_one_token(graph):
+        return " a token"
+    return " to the first token" if prompt_of_step(graph) else ""
 
 
 def _alone(document: Document) -> str:
@@ -130,12 +160,12 @@ def _alone(document: Document) -> str:
     return subgraphs[0].device if len(subgraphs) == 1 else ""
 
 
-def _beside_unsplit(figures: Mapping[str, Any], alone: str) -> list[Any]:
+def _beside_unsplit(figures: Mapping[str, Any], alone: str, unit: str) -> list[Any]:
     """How a measured plan compares with the fastest way not to split; ``alone`` is the device of one that is not split."""
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
         return ["no device runs the whole model"]
-    figure = human_rate(unsplit["figure"]) if many else human_seconds(unsplit["figure"])
+    figure = human_rate(unsplit["figure"], unit) if many else human_seconds(unsplit["figure"])
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
         return [f"not split: all of it runs on {best}"]
