@@ -193,11 +193,6 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
                 "thickness": 1.4,
                 "width": 5,
             },
-            text=[_figure_of(bar.value, unit) for bar in ordered],
-            textposition="inside",
-            insidetextanchor="start",
-            textangle=0,
-            constraintext="none",
             hovertemplate=f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
         )
     )
@@ -217,7 +212,8 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     if is_cut:
         figure.update_xaxes(range=[0, 1.1 * end])
     _add_breaks(figure, [bar.value > limit for bar in ordered], scheme)
-    figure.update_yaxes(automargin=True, ticksuffix="  ")
+    named = [f"{_escape(bar.name)}  <b>{_figure_of(bar.value, unit)}</b>  " for bar in ordered]
+    figure.update_yaxes(automargin=True, tickvals=[*range(len(named))], ticktext=named)
     return figure
 
 
