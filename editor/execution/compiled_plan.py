@@ -378,8 +378,10 @@ def with_states_at_home(
 
 def owned(value: Value) -> Any:
     """A numpy copy of a value, valid after the next run; even the interpreter may return views."""
+    if (view := host_view(value)) is not None:
+        return np.array(view)
     result = to_numpy(value)
-    if is_array(value) and host_view(value) is None:  # read from the memory of a device
+    if is_array(value):  # read from the memory of a device
         return result
     if isinstance(result, list):
         return [owned(item) for item in result]

@@ -432,7 +432,7 @@ class _Inputs:
             return array[None] if self._batch == 1 else np.tile(array, (self._batch, 1))
 
         values = {self.ids: repeated(self.ids, ids)}
-        values |= {name: repeated(name, np.ones(total)) for name in self.masks}
+        values |= {name: repeated(name, np.ones(total, np.int64)) for name in self.masks}
         values |= {name: repeated(name, np.arange(past, total)) for name in self.positions}
         values |= {name: np.arange(self._batch, dtype=self._dtype(name)) for name in self.beams}
         return values

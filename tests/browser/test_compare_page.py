@@ -128,7 +128,7 @@ def test_a_plan_that_aims_at_throughput_is_compared_by_its_requests(
         expect(bar.get_by_text(rate, exact=True)).to_be_visible()
         beside = bar.locator(".beside")
         expect(beside).to_be_visible()
-        says_exactly(beside, re.compile(r"^\s*estimated [\d,.]+$"))
+        says_exactly(beside, re.compile(r"^\s*estimated about [\d,.]+$"))
         expect(bar.locator(".bar-interval")).to_have_attribute(
             "title", f"95 % interval {int(rate) - 2} to {int(rate) + 2}"
         )
