@@ -37,7 +37,11 @@ def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(
     chosen = data.draw(st.lists(st.integers(1, len(scopes.scopes) - 1), max_size=8))
     around = {n for number in chosen for n in scopes.ancestors(number)} - set(first)
     shown = shown_elements(document, {"mode": "blocks", "open": [*first, *around]})  # type: ignore[arg-type]
-    nodes = [e for e in shown if "position" in e and e["classes"] != "frame"]
+    nodes = [
+        e
+        for e in shown
+        if "position" in e and e["classes"] != "frame" and "tensor" not in e["data"]
+    ]
     found = [e for e in shown if e["classes"] == "frame"]
     assert len({e["data"]["id"] for e in shown}) == len(shown)
     assert {e["data"]["scope"] for e in found} - set(first) == {
@@ -117,6 +121,28 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     until(page, "heteroCy.nodes('.frame').length === 0")
     assert page.evaluate("heteroCy.nodes().length") == before
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_the_input_beside_the_blocks_tells_its_shape_is_not_painted_and_is_in_pictures(
+    opened: Page, tmp_path: Path
+) -> None:
+    page = opened
+    page.keyboard.press("2")
+    x, y = page.evaluate("""() => {
+        const p = heteroCy.nodes('.terminal')[0].renderedPosition(), at = heteroCy.container().getBoundingClientRect();
+        return [p.x + at.left, p.y + at.top];
+    }""")
+    page.mouse.click(x, y)
+    inspector = page.locator("#inspector")
+    expect(inspector.get_by_role("heading", name="x", exact=True)).to_be_visible()
+    says(inspector, re.compile(r"GRAPH INPUT\s+x\s+Type\s+float32\s+Shape\s+4"))
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+    page.click("#export")
+    with page.expect_download() as download:
+        page.click("text=Picture of the graph, SVG")
+    download.value.save_as(tmp_path / "graph.svg")
+    words = [t.text for t in ET.parse(tmp_path / "graph.svg").iter() if t.tag.endswith("text")]
+    assert {"x", "…odel/layers.39/out"} <= set(words)
 
 
 def test_the_first_picture_has_the_frames_of_the_live_graph(

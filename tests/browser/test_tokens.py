@@ -193,7 +193,9 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     says(hover, "The next step reads it as past_key_values.1.value")
     expect(hover.get_by_text("present.1.value")).to_be_visible()
     page.select_option("#detail-mode", "blocks")
-    until(page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.terminal').empty()")
+    until(
+        page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.several').length === 2"
+    )
     assert page.evaluate(
         "() => heteroCy.edges('.state').every((e) => e.isLoop() && e.visible() && e.controlPoints().length)"
     )

@@ -24,6 +24,7 @@ from editor.web.drawing.elements import (
 )
 from editor.web.drawing.spans import spans
 from editor.web.drawing.state_edges import edges_between_ops, edges_between_terminals
+from editor.web.drawing.terminals import Terminal, terminal_edge, terminals
 from editor.web.messages import DetailShown
 from editor.workspace.document import Document
 
@@ -277,7 +278,7 @@ def _grouped(
     around: Mapping[int, tuple[int, ...]] | None = None,
     far: str = "",
 ) -> list[Element]:
-    """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
+    """Frames, then inputs, one node per owner, by its first op, outputs, and edges; negative owners are ops by themselves.
 
     Args:
         graph: the model.
@@ -303,18 +304,30 @@ def _grouped(
     order[graph.order] = np.arange(len(graph))
     rank = np.full(len(units), len(graph))
     np.minimum.at(rank, unit_of, order[ops])
+    inputs, outputs = terminals(graph, place.tolist(), rank.tolist())
+    ends = _ends(inputs, outputs, len(units))
+    drawn = np.array([end[:2] for end in ends if end[3]], np.int64).reshape(-1, 2)
+    source, target = np.r_[source, drawn[:, 0]], np.r_[target, drawn[:, 1]]
+    rank = np.r_[rank, np.arange(-len(inputs), 0), len(graph) + 1 + np.arange(len(outputs))]
     boxes = [around[unit] if around else () for unit in units.tolist()]
-    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
+    boxes += [()] * (len(inputs) + len(outputs))
+    small = range(len(units), len(boxes))
+    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT), small)
     places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
     nodes = [
         _node(graph, int(unit), members[i], name_of, prefix, far, places[i])
         for i, unit in enumerate(units)
     ]
+    for terminal, at in zip([*inputs, *outputs], places[len(units) :], strict=True):
+        nodes.append({**terminal.node, "position": rounded(*at)})
     reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
     of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
+    bends_of = {
+        i: segments(places[source[i]], places[target[i]], points)
+        for i, points in drawing.bends.items()
+    }
     edges = []
-    for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else None
+    for i, (a, b) in enumerate(zip(source[: len(keys)].tolist(), target.tolist(), strict=False)):
         edges.append(
             _edge(
                 graph,
@@ -322,9 +335,18 @@ def _grouped(
                 nodes[b]["data"]["id"],
                 of_edge[i],
                 i in drawing.faint,
-                bends,
+                bends_of.get(i),
             )
         )
+    number = len(keys)
+    for a, b, terminal, in_layout in ends:
+        edge = terminal_edge(
+            graph, terminal, min(a, b), nodes[a]["data"]["id"], nodes[b]["data"]["id"]
+        )
+        if in_layout:
+            _shape(edge, number in drawing.faint, bends_of.get(number))
+            number += 1
+        edges.append(edge)
     inside: dict[int, list[tuple[float, float]]] = {}
     for place_of_node, numbers in zip(places, boxes, strict=True):
         for number in numbers:
@@ -334,9 +356,26 @@ def _grouped(
             _frame(scopes_of(graph), number, box, inside[number])
             for number, box in drawing.boxes.items()
         ),
-        *nodes,
+        *nodes[len(units) : len(units) + len(inputs)],
+        *nodes[: len(units)],
+        *nodes[len(units) + len(inputs) :],
         *edges,
         *edges_between_ops(graph, nodes, place.tolist()),
+    ]
+
+
+def _ends(
+    inputs: Sequence[Terminal], outputs: Sequence[Terminal], units: int
+) -> list[tuple[int, int, Terminal, bool]]:
+    """Edges of inputs and outputs: their ends, and whether they take part in the layout, of a hub's only the first."""
+    return [
+        (
+            *((place, number) if number >= units + len(inputs) else (number, place)),
+            terminal,
+            not (i and terminal.is_hub),
+        )
+        for number, terminal in enumerate([*inputs, *outputs], units)
+        for i, place in enumerate(terminal.near)
     ]
 
 
@@ -423,6 +462,16 @@ def _edge(
         "shape": shape_on_edge(graph, reads[:, 2].tolist()),
         "pairs": reads[:_PAIRS, :2].tolist(),
     }
+    edge: Edge = {"data": data, "classes": ""}
+    _shape(edge, faint, bends)
+    return edge
+
+
+def _shape(edge: Edge, faint: bool, bends: tuple[str, str] | None) -> None:
+    """Gives an edge its way, or hides it."""
     if bends:
-        data["weights"], data["distances"] = bends
-    return {"data": data, "classes": "faint" if faint else "bent" if bends else ""}
+        edge["data"]["weights"], edge["data"]["distances"] = bends
+    if faint or edge["classes"] == "faint":
+        edge["classes"] = "faint"
+    elif bends:
+        edge["classes"] = "bent"
