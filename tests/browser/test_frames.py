@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Serve, act, hold, ready, says, until
+from pages import Serve, act, fold_out, hold, ready, says, until
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -91,6 +91,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     assert page.evaluate("heteroCy.nodes().length") > before
 
     page.click("#export")
+    fold_out(page, "Pictures and graphs")
     with page.expect_download() as download:
         page.click("text=Picture of the view, SVG")
     download.value.save_as(tmp_path / "view.svg")
@@ -104,7 +105,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
         const at = heteroCy.container().getBoundingClientRect();
         return [box.x1 + at.left + 4, (box.y1 + box.y2) / 2 + at.top];
     }""")
-    expect(page.locator(".menu-columns")).to_be_hidden()
+    expect(page.locator(".menu-groups")).to_be_hidden()
     page.mouse.click(*ground)
     assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is not an op"
     before_drag = page.evaluate("heteroCy.pan()")
@@ -138,6 +139,7 @@ def test_the_input_beside_the_blocks_tells_its_shape_is_not_painted_and_is_in_pi
     says(inspector, re.compile(r"GRAPH INPUT\s+x\s+Type\s+float32\s+Shape\s+4"))
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
     page.click("#export")
+    fold_out(page, "Pictures and graphs")
     with page.expect_download() as download:
         page.click("text=Picture of the graph, SVG")
     download.value.save_as(tmp_path / "graph.svg")
@@ -193,9 +195,9 @@ def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     act(page, "heteroCy.nodes('.group')[1].select()")
     says(page.locator("#inspector"), "25 ops selected")
     page.click("#export")
-    expect(page.locator(".menu-columns")).to_be_visible()
+    expect(page.locator(".menu-groups")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.locator(".menu-columns")).to_be_hidden()
+    expect(page.locator(".menu-groups")).to_be_hidden()
     assert page.evaluate("heteroCy.$(':selected').length") == 1
     page.keyboard.press("Escape")
     until(page, "heteroCy.$(':selected').length === 0")
@@ -266,7 +268,10 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     others = page.get_by_role("group", name="Other formats")
     for name in ("OpenVINO: model, affinities, script", "One model per subgraph, runner"):
         expect(own.get_by_role("menuitem", name=name)).to_be_visible()
-    expect(others.get_by_role("menuitem", name="QNN: op_affinity")).to_be_visible()
+    qnn = others.get_by_role("menuitem", name="QNN: op_affinity")
+    expect(qnn).to_be_hidden()
+    fold_out(page, "Other formats")
+    expect(qnn).to_be_visible()
     genai = others.get_by_role("menuitem", name="onnxruntime-genai")
     expect(genai).to_be_disabled()
     assert "there is no genai_config.json" in str(genai.get_attribute("title"))
@@ -275,8 +280,10 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     with page.expect_download():
         own.get_by_role("menuitem", name="OpenVINO: model, affinities, script").click()
     foreign = page.locator("#notice").get_by_text("written for devices that are not in this plan")
+    says(page.locator("#notice"), "Downloaded fresh_openvino.zip")
     expect(foreign).to_have_count(0)
     page.click("#export")
+    fold_out(page, "Other formats")
     with page.expect_download():
         others.get_by_role("menuitem", name="TensorRT: op types to exclude").click()
     expect(foreign).to_be_visible()
