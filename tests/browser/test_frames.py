@@ -124,6 +124,30 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
 
 
+def test_what_is_opened_is_clear_of_the_cards_and_small_enough_to_be_seen(opened: Page) -> None:
+    page = opened
+    x, y = page.evaluate("""() => {
+        const node = heteroCy.nodes('.group')[1];
+        heteroCy.zoom(3);
+        heteroCy.center(node);
+        heteroCy.panBy({ x: 300, y: 160 });
+        const p = node.renderedPosition(), at = heteroCy.container().getBoundingClientRect();
+        return [p.x + at.left, p.y + at.top];
+    }""")
+    page.mouse.dblclick(x, y)
+    until(page, "heteroCy.nodes('.frame').length === 1")
+    until(
+        page,
+        """() => {
+        const box = heteroCy.nodes('.frame').renderedBoundingBox({ includeLabels: false }),
+            free = heteroFree(heteroCy.width(), heteroCy.height());
+        return box.x1 >= free.left - 2 && box.x2 <= free.left + free.width + 2
+            && box.y1 >= free.top - 2 && box.y2 <= free.top + free.height + 2;
+    }""",
+    )
+    assert 0.4 <= page.evaluate("heteroCy.zoom()") < 3
+
+
 def test_the_input_beside_the_blocks_tells_its_shape_is_not_painted_and_is_in_pictures(
     opened: Page, tmp_path: Path
 ) -> None:
