@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Serve, act, fold_out, hold, ready, says, until
+from pages import Serve, act, fold_out, hold, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -146,6 +146,20 @@ def test_what_is_opened_is_clear_of_the_cards_and_small_enough_to_be_seen(opened
     }""",
     )
     assert 0.4 <= page.evaluate("heteroCy.zoom()") < 3
+
+
+def test_the_row_of_a_pin_shows_the_end_of_a_long_name(opened: Page) -> None:
+    page = opened
+    act(page, "hetero.paint([hetero.page.view.ops[30]], 1, true)")
+    wait_for_figure(page, "pins", 1)
+    row = page.locator("#pins .name-end")
+    expect(row).to_be_visible()
+    whole = row.inner_text()
+    assert "layers.1" in whole and "…" not in whole
+    expect(page.locator("#pins").get_by_title(f"{whole}: pinned to")).to_be_visible()
+    beyond = row.evaluate("""(e) => { const text = e.firstElementChild.getBoundingClientRect(),
+        box = e.getBoundingClientRect(); return [box.left - text.left, text.right - box.right]; }""")
+    assert beyond[0] > 0 and beyond[1] < 1, "cut at its beginning alone"
 
 
 def test_the_input_beside_the_blocks_tells_its_shape_is_not_painted_and_is_in_pictures(

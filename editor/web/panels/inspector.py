@@ -164,7 +164,7 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
     link = html.Button(
-        shortened_path(name, 30),
+        html.Span(html.Bdi(shortened_path(name, 27)), className="name-end"),
         className="link",
         title=f"{name} {more}".strip(),
         **{f"data-{what}": value},
