@@ -249,6 +249,7 @@
       });
     }
     if (window.heteroMap) window.heteroMap.draw();
+    editor.panesFollow();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");
       document.title = `${document.querySelector(".model-name")?.textContent || ""} · Hetero Editor`; // several tabs are told apart
