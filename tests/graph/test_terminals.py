@@ -50,3 +50,15 @@ def test_a_cache_is_one_node_at_each_side_whose_edges_show_with_it(tmp_path: Pat
         own = [e for e in edges if node["data"]["id"] in (e["data"]["source"], e["data"]["target"])]
         assert len(own) >= 5 and {e["classes"] for e in own} == {"faint"}
     assert {"state", "several"} <= set(past["classes"].split())
+
+
+def test_no_line_goes_through_the_name_of_a_frame_that_has_room_elsewhere() -> None:
+    """The input of all layers enters their frame where its name was."""
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    document = cast(Document, SimpleNamespace(graph=graph))
+    shown = shown_elements(document, {"mode": "blocks", "open": first_detail(graph)["open"]})
+    nodes, frames, _ = split(shown)
+    frame = next(f for f in frames if f["data"]["label"] == "layers")
+    first = next(n for n in nodes if n["data"]["name"] == "layers.0")
+    name = frame["position"]["x"] + frame["data"]["beside"]
+    assert name > first["position"]["x"], "right of the lines that enter"

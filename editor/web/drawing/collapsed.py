@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from editor.graph.graph import Graph, Ints, cached_per_graph
+from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
@@ -42,6 +44,8 @@ _MOST_FRAMED = 0.9
 """Share of all nodes that the frame of a block may hold which is open from the start."""
 _FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
 """Average width of a letter of a frame's name, and its distance from the frame's left border."""
+_FRAME_NAME = (4, 11, 18)
+"""Upper end, middle and lower end of a frame's name, below its border."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
 _TITLE = 24
@@ -240,16 +244,41 @@ def _comes_back(inside: set[int], order: Sequence[int], reads: Sequence[Sequence
     return False
 
 
-def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:
-    """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
+def _frame(
+    scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]], lines: Floats
+) -> Frame:
+    """A labelled frame around what is in an open block.
+
+    The name is left of its first node, which is what one looks at; right of it, or shorter, where a line would go through it.
+
+    Args:
+        scopes: the blocks.
+        number: of the block.
+        box: around its nodes.
+        inside: their places.
+        lines: [line] x and y of both ends; of all edges.
+    """
     name, times = scopes.scopes[number].label, len(scopes.scopes[number].identical)
     room = box.width - 2 * _FRAME_MARGIN
     ways = [f"{name} (1 of {times} alike)" if times > 1 else name, name, _own_name(name)]
-    label = next((way for way in ways if len(way) * _FRAME_LETTER <= room), ways[-1])
-    wide = min(len(label) * _FRAME_LETTER, room)
-    top = min(y for _, y in inside)
-    end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
-    begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
+    top, left = min(y for _, y in inside), box.x - box.width / 2 + _FRAME_MARGIN
+    first = min(x for x, y in inside if y == top)
+    crossed = _crossings(lines, box.y - box.height / 2)
+    places: list[tuple[str, float, float]] = []  # a name, where it begins, and its width
+    for label in [way for way in ways if len(way) * _FRAME_LETTER <= room] or ways[-1:]:
+        wide = min(len(label) * _FRAME_LETTER, room)
+        before = first - NODE_WIDTH / 2 - _FRAME_MARGIN - wide
+        behind = first + NODE_WIDTH / 2 + _FRAME_MARGIN
+        places += [
+            (label, max(before, left), wide),
+            (label, min(behind, left + room - wide), wide),
+        ]
+    free = [
+        place
+        for place in places
+        if not ((crossed > place[1]) & (crossed < place[1] + place[2])).any()
+    ]
+    label, begin, wide = (free or places)[0]
     return {
         "data": {
             "id": f"f{number}",
@@ -268,6 +297,16 @@ def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, 
         "classes": "frame",
         "position": rounded(box.x, box.y),
     }
+
+
+def _crossings(lines: Floats, top: float) -> Floats:
+    """Where lines go through the row of a frame's name, at its upper, middle and lower end."""
+    (x0, y0, x1, y1), found = lines.T, []
+    for y in (top + low for low in _FRAME_NAME):
+        meets = (y0 - y) * (y1 - y) <= 0
+        share = (y - y0[meets]) / np.where(y1 == y0, 1.0, y1 - y0)[meets]
+        found.append(x0[meets] + share * (x1 - x0)[meets])
+    return np.concatenate(found)
 
 
 def _grouped(
@@ -351,9 +390,15 @@ def _grouped(
     for place_of_node, numbers in zip(places, boxes, strict=True):
         for number in numbers:
             inside.setdefault(number, []).append(place_of_node)
+    ways = [
+        [places[source[i]], *drawing.bends.get(i, ()), places[target[i]]]
+        for i in range(len(source))
+        if i not in drawing.faint
+    ]
+    lines = np.array([[*a, *b] for way in ways for a, b in pairwise(way)]).reshape(-1, 4)
     return [
         *(
-            _frame(scopes_of(graph), number, box, inside[number])
+            _frame(scopes_of(graph), number, box, inside[number], lines)
             for number, box in drawing.boxes.items()
         ),
         *nodes[len(units) : len(units) + len(inputs)],
