@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from decoders import plain_decoder
-from pages import Server, ready, says, until
+from pages import Server, fold_out, ready, says, until
 from playwright.sync_api import Page, expect
 
 import editor
@@ -80,6 +80,7 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.locator("#palette-list").get_by_text("Place both phases")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Export").click()
+    fold_out(page, "Other formats")
     expect(page.get_by_role("menuitem", name="onnxruntime-genai")).to_be_disabled()
     expect(page.get_by_role("menuitem", name="ONNX Runtime").first).to_be_enabled()
 
