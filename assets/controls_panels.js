@@ -119,7 +119,10 @@
     const [open, setOpen] = useState(false);
     const box = useRef(/** @type {HTMLElement | null} */ (null)),
       panel = useRef(/** @type {HTMLElement | null} */ (null));
-    const items = () => /** @type {HTMLElement[]} */ ([...(panel.current?.querySelectorAll("button, input, select") ?? [])]);
+    const items = () => {
+      const all = panel.current?.querySelectorAll(":is(button, input, select):enabled, summary") ?? [];
+      return /** @type {HTMLElement[]} */ ([...all]).filter((item) => item.checkVisibility()); // none in a closed group
+    };
 
     useEffect(() => {
       if (!open) return undefined;

@@ -3,7 +3,8 @@
   "use strict";
 
   const page = editor.page,
-    LIT = 3;
+    LIT = 3,
+    READABLE = 0.4; // as in `_first_view.js`
 
   // dash-cytoscape passes the usual sensitivity of the wheel, and Cytoscape warns of any; `tune` sets it.
   const usual = window.dash_cytoscape?.Cytoscape.defaultProps;
@@ -248,6 +249,7 @@
       });
     }
     if (window.heteroMap) window.heteroMap.draw();
+    editor.panesFollow();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");
       document.title = `${document.querySelector(".model-name")?.textContent || ""} · Hetero Editor`; // several tabs are told apart
@@ -380,7 +382,8 @@
     renderer.textureOnViewport = many;
   }
 
-  /* What was opened or closed stays where it was on the screen. */
+  /* What was opened or closed stays where it was on the screen; what is larger than the room between the cards gets smaller, as
+     long as it can be read. */
   /**
    * @param {Cy} cy
    * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
@@ -392,10 +395,13 @@
         n.position("y") < best.position("y") ? n : best,
       ),
       at = first.position(),
-      z = cy.zoom();
+      frames = cy.nodes(".frame").filter((frame) => editor.opsIn(frame.data("ops")).every((op) => keep.ops.has(op))),
+      box = nodes.union(frames).boundingBox({ includeLabels: false }),
+      fitting = window.heteroWhole(box, cy.width(), cy.height(), cy.zoom()).zoom,
+      z = fitting < READABLE ? cy.zoom() : fitting;
     const x = keep.at.x - at.x * z,
       y = Math.min(keep.at.y, cy.height() / 3) - at.y * z;
-    cy.pan(clearOfCards(cy, nodes.boundingBox(), { x, y }));
+    cy.viewport({ zoom: z, pan: clearOfCards(cy, box, { x, y }, z) });
   }
 
   /* A pan as near as can be at which a box is where no card is; of one that is too large, its top. */
@@ -403,10 +409,10 @@
    * @param {Cy} cy
    * @param {{ x1: number, y1: number, x2: number, y2: number }} box
    * @param {{ x: number, y: number }} pan
+   * @param {number} z the zoom
    */
-  function clearOfCards(cy, box, pan) {
-    const free = window.heteroFree(cy.width(), cy.height()),
-      z = cy.zoom();
+  function clearOfCards(cy, box, pan, z) {
+    const free = window.heteroFree(cy.width(), cy.height());
     /** @type {(now: number, from: number, to: number, start: number, room: number) => number} */
     const shifted = (now, from, to, start, room) => {
       if ((to - from) * z > room) return start - from * z;

@@ -20,12 +20,10 @@
      * @param {Messages.PaneDevice[]} devices
      */
     constructor(box, layout, devices) {
-      const { ops, device, part } = layout;
       this.layout = layout;
-      this.view = /** @type {Messages.View} */ ({ ...page.view, ops, device: [...device], part: [...part] });
-      this.view.pin = ops.map(() => 0);
-      this.view.devices = devices.map((each) => ({ ...page.view.devices[0], ...each }));
-      this.index = new Map(ops.map((op, i) => [op, i]));
+      this.view = page.view;
+      this.index = /** @type {Map<number, number>} */ (new Map());
+      this.take(layout, devices);
       /** @type {Map<string, number[]>} */
       this.differing = new Map(); // nodes, and the places of their ops that differ
       /** @type {Map<number, string>} */
@@ -42,6 +40,19 @@
       editor.wakeOnRedraw(this.cy);
       this.cy.on("zoom", () => this.showFar());
       this.cy.on("viewport add", () => editor.labelEdges(this.cy));
+    }
+
+    /**
+     * @param {PaneLayout} layout
+     * @param {Messages.PaneDevice[]} devices
+     */
+    take(layout, devices) {
+      const { ops, device, part } = layout;
+      this.layout = layout;
+      this.view = /** @type {Messages.View} */ ({ ...page.view, ops, device: [...device], part: [...part] });
+      this.view.pin = ops.map(() => 0);
+      this.view.devices = devices.map((each) => ({ ...page.view.devices[0], ...each }));
+      this.index = new Map(ops.map((op, i) => [op, i]));
     }
 
     /**

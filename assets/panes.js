@@ -12,6 +12,7 @@
   const panes = {
     graphs: [],
     data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
+    ask: undefined,
     drawn: new Map(),
     mode: "side",
     only: false,
@@ -36,38 +37,42 @@
 
   function openPanes() {
     const names = tickedNames();
-    if (names) editor.ask(`panes?${names}`).then(panesArrived).catch(editor.complain);
+    if (names) open(async () => panesOf(await editor.ask(`panes?${names}`)));
+  }
+
+  /** @param {() => Promise<PanesData>} ask */
+  function open(ask) {
+    ask()
+      .then((data) => show(data, ask))
+      .catch(editor.complain);
   }
 
   /** @type {Hetero["openVersions"]} */
   function openVersions(other) {
-    editor
-      .ask(`versions?${new URLSearchParams({ other })}`)
-      .then(versionsArrived)
-      .catch(editor.complain);
+    open(async () => versionsOf(await editor.ask(`versions?${new URLSearchParams({ other })}`)));
   }
 
-  /** @param {Messages.Versions} data */
-  const versionsArrived = ({ layouts, devices }) =>
-    show(
-      layouts.map((layout) => ({
-        ...unpacked(layout),
-        document: layout.document,
-        ops: [...editor.decode(layout.ops, Uint32Array)],
-        named: layout.ops_named,
-        state: editor.decode(layout.state, Uint8Array),
-        twins: editor.decode(layout.twins, Int32Array),
-        changes: layout.changes,
-      })),
-      devices,
-    );
+  /** @typedef {PanesState["data"]} PanesData */
 
-  /** @param {Messages.Panes} data */
-  const panesArrived = ({ layouts, devices, ops_named: named }) =>
-    show(
-      layouts.map((layout) => ({ ...unpacked(layout), document: page.view.document, ops: page.view.ops, named })),
-      devices,
-    );
+  /** @param {Messages.Versions} data @returns {PanesData} */
+  const versionsOf = ({ layouts, devices }) => ({
+    layouts: layouts.map((layout) => ({
+      ...unpacked(layout),
+      document: layout.document,
+      ops: [...editor.decode(layout.ops, Uint32Array)],
+      named: layout.ops_named,
+      state: editor.decode(layout.state, Uint8Array),
+      twins: editor.decode(layout.twins, Int32Array),
+      changes: layout.changes,
+    })),
+    devices,
+  });
+
+  /** @param {Messages.Panes} data @returns {PanesData} */
+  const panesOf = ({ layouts, devices, ops_named: named }) => ({
+    layouts: layouts.map((layout) => ({ ...unpacked(layout), document: page.view.document, ops: page.view.ops, named })),
+    devices,
+  });
 
   /** @param {Messages.Pane} layout */
   const unpacked = ({ name, summary, device, part }) => ({
@@ -104,23 +109,24 @@
   }
 
   /**
-   * @param {PaneLayout[]} layouts
-   * @param {Messages.PaneDevice[]} devices
+   * @param {PanesData} data
+   * @param {() => Promise<PanesData>} ask
    */
-  async function show(layouts, devices) {
+  async function show({ layouts, devices }, ask) {
     const isLarge = layouts.some((layout) => layout.ops.length > MOST_OPS),
       mode = isLarge || page.detail?.mode === "blocks" ? "blocks" : "ops";
     closePanes();
     panes.drawn = new Map();
     for (const { document } of layouts) {
       if (panes.drawn.has(document)) continue;
-      const ask = (/** @type {Messages.DetailShown | null} */ detail) =>
+      const drawing = (/** @type {Messages.DetailShown | null} */ detail) =>
         editor.ask("drawing", { detail, change: null }, { document });
       const own = document === page.view.document && page.detail,
-        first = await ask(own ? { ...own, mode } : null);
-      panes.drawn.set(document, first.detail.mode === mode ? first : await ask({ ...first.detail, mode }));
+        first = await drawing(own ? { ...own, mode } : null);
+      panes.drawn.set(document, first.detail.mode === mode ? first : await drawing({ ...first.detail, mode }));
     }
     panes.data = { layouts, devices };
+    panes.ask = ask;
     box().hidden = false;
     const grid = editor.one(".panes-grid", box());
     grid.replaceChildren();
@@ -130,6 +136,26 @@
     editor.one(".panes-note", box()).textContent = counts() + note;
     setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
     firstLook();
+  }
+
+  /* An edit has changed the plan: the panes take its colours where they are. */
+  /** @type {Hetero["panesFollow"]} */
+  async function panesFollow() {
+    const { graphs, ask } = panes;
+    if (!graphs.length || !ask) return;
+    const data = await ask().catch(() => null); // a layout has gone: the others stay as they are
+    if (!data || panes.graphs !== graphs || data.layouts.length !== graphs.length) return;
+    panes.data = data;
+    graphs.forEach((graph, side) => {
+      const layout = data.layouts[side],
+        summary = editor.one("figcaption span", editor.all("figure", box())[side]);
+      graph.take(layout, data.devices);
+      graph.draw(elementsOf(layout), signsOf(layout));
+      graph.fade(panes.only);
+      summary.textContent = summary.title = layout.summary;
+    });
+    panes.at = panes.regions = undefined;
+    editor.one(".panes-note", box()).textContent = counts();
   }
 
   const areVersions = () => Boolean(panes.data.layouts[0].twins);
@@ -575,6 +601,7 @@
     downloadComparison,
     closePanes,
     tickPane,
+    panesFollow,
     panesRestyle,
     setPanesMode,
     onlyDifferences,

@@ -12,12 +12,14 @@
     if (!cy) return;
     const [form, whole] = what.split(" "),
       ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
-    const blob = form === "svg" ? svgOf(cy, ground, Boolean(whole)) : whole ? pngOfAll(cy, ground) : pngOf(cy, ground);
+    const [blob, words] =
+      form === "svg" ? [svgOf(cy, ground, Boolean(whole)), ""] : whole ? pngOfAll(cy, ground) : [pngOf(cy, ground), ""];
     const link = document.createElement("a"),
       name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view";
     link.href = URL.createObjectURL(blob);
     link.download = `${name}${whole ? "-graph" : ""}.${form}`;
     link.click();
+    editor.say(`Downloaded ${link.download}.${words}`);
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
   }
 
@@ -31,6 +33,7 @@
   /**
    * @param {Cy} cy
    * @param {string} bg
+   * @returns {[Blob, string]} and how large it is, in words
    */
   function pngOfAll(cy, bg) {
     const { w, h } = cy.elements().boundingBox(),
@@ -48,12 +51,8 @@
       shapes.removeClass("shaped");
     });
     const size = [w, h].map((side) => editor.grouped(Math.round(side * scale))).join(" × ");
-    editor.say(
-      scale < SHARPEST
-        ? `The picture has ${size} pixels: no side is longer than ${editor.grouped(LONGEST)}. SVG has no such limit.`
-        : `The picture has ${size} pixels.`,
-    );
-    return blob;
+    const limit = scale < SHARPEST ? `: no side is longer than ${editor.grouped(LONGEST)}. SVG has no such limit` : "";
+    return [blob, ` The picture has ${size} pixels${limit}.`];
   }
 
   /** @type {Record<string, string>} */

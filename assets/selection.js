@@ -119,7 +119,10 @@
       page.selected = ops;
       const terminal = nodes.filter(".terminal");
       editor.set("selection", {
-        data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") },
+        data:
+          ops.length || terminal.empty()
+            ? { ops: ops }
+            : { ops: [], tensors: terminal[0].data("tensors") ?? [terminal[0].data("tensor")] },
       });
     }, 25);
   }

@@ -191,6 +191,7 @@ export interface NodeData {
   unit?: number;
   far?: string;
   tensor?: number;
+  tensors?: number[];
   body?: number;
 }
 /**
@@ -251,7 +252,7 @@ export interface EdgeData {
  */
 export interface Selection {
   ops: number[];
-  tensor?: number;
+  tensors?: number[];
   select?: boolean;
   count?: boolean;
   reveal?: boolean;

@@ -165,6 +165,7 @@ interface PaneLayout {
 
 /** One pane of a comparison; see `pane_graph.js`. */
 interface PaneGraph {
+  take(layout: PaneLayout, devices: Messages.PaneDevice[]): void;
   readonly layout: PaneLayout;
   readonly cy: Cy;
   /** Nodes, and the places of their ops that differ. */
@@ -185,6 +186,8 @@ interface PanesState {
   graphs: PaneGraph[];
   /** Missing until a comparison was asked for. */
   data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
+  /** Asks for the data again. */
+  ask: (() => Promise<PanesState["data"]>) | undefined;
   /** By document. */
   drawn: Map<string, Messages.Drawing>;
   mode: string;
@@ -401,6 +404,7 @@ interface Hetero {
   downloadComparison(): void;
   closePanes(): boolean;
   tickPane(button: HTMLElement): void;
+  panesFollow(): Promise<void>;
   panesRestyle(): void;
   setPanesMode(mode: string): void;
   onlyDifferences(button: HTMLElement): void;

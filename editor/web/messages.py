@@ -317,8 +317,8 @@ class Selection(TypedDict):
     """Ops that are selected."""
 
     ops: list[int]
-    tensor: NotRequired[int]
-    """A graph input or output, where no op is selected."""
+    tensors: NotRequired[list[int]]
+    """Graph inputs or outputs, where no op is selected."""
     select: NotRequired[bool]
     """Select them in the graph, too."""
     count: NotRequired[bool]

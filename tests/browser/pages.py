@@ -383,6 +383,11 @@ def node_at(page: Page, number: int) -> tuple[float, float]:
     return float(x), float(y)
 
 
+def fold_out(page: Page, group: str) -> None:
+    """Opens a group of the menu of exports."""
+    page.get_by_role("menuitem", name=group).click()
+
+
 def fills(page: Page) -> list[str]:
     found: list[str] = page.evaluate(
         "window.heteroCy.nodes('.op').map((n) => n.style('background-color'))"

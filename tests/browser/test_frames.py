@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Serve, act, hold, ready, says, until
+from pages import Serve, act, fold_out, hold, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -37,7 +37,11 @@ def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(
     chosen = data.draw(st.lists(st.integers(1, len(scopes.scopes) - 1), max_size=8))
     around = {n for number in chosen for n in scopes.ancestors(number)} - set(first)
     shown = shown_elements(document, {"mode": "blocks", "open": [*first, *around]})  # type: ignore[arg-type]
-    nodes = [e for e in shown if "position" in e and e["classes"] != "frame"]
+    nodes = [
+        e
+        for e in shown
+        if "position" in e and e["classes"] != "frame" and "tensor" not in e["data"]
+    ]
     found = [e for e in shown if e["classes"] == "frame"]
     assert len({e["data"]["id"] for e in shown}) == len(shown)
     assert {e["data"]["scope"] for e in found} - set(first) == {
@@ -45,7 +49,8 @@ def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(
     }
     for frame in found:
         number = frame["data"]["scope"]
-        assert frame["data"]["label"].startswith(scopes.scopes[number].label)
+        whole = scopes.scopes[number].label
+        assert frame["data"]["label"].startswith((whole, whole.rpartition(" / ")[2]))
         assert frame["data"]["op"] in scopes.scopes[number].ops
         for node in nodes:
             ops = ops_of(node["data"]["ops"]) if "ops" in node["data"] else [node["data"]["op"]]
@@ -83,16 +88,17 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
         c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
     double_click(*box)
     until(page, "heteroCy.nodes('.frame').length === 1")
-    assert page.evaluate(labels) == [f"layers.1 (1 of {LAYERS} alike)"]
+    assert page.evaluate(labels) == ["layers.1"]
     assert page.evaluate("heteroCy.nodes().length") > before
 
     page.click("#export")
+    fold_out(page, "Pictures and graphs")
     with page.expect_download() as download:
         page.click("text=Picture of the view, SVG")
     download.value.save_as(tmp_path / "view.svg")
     drawn = ET.parse(tmp_path / "view.svg").getroot()
     space = "{http://www.w3.org/2000/svg}"
-    assert f"layers.1 (1 of {LAYERS} alike)" in [t.text for t in drawn.iter(space + "text")]
+    assert "layers.1" in [t.text for t in drawn.iter(space + "text")]
     assert len(list(drawn.iter(space + "polygon"))) >= 3, "edges end in arrowheads"
 
     ground = page.evaluate("""() => {
@@ -100,7 +106,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
         const at = heteroCy.container().getBoundingClientRect();
         return [box.x1 + at.left + 4, (box.y1 + box.y2) / 2 + at.top];
     }""")
-    expect(page.locator(".menu-columns")).to_be_hidden()
+    expect(page.locator(".menu-groups")).to_be_hidden()
     page.mouse.click(*ground)
     assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is not an op"
     before_drag = page.evaluate("heteroCy.pan()")
@@ -117,6 +123,67 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     until(page, "heteroCy.nodes('.frame').length === 0")
     assert page.evaluate("heteroCy.nodes().length") == before
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_what_is_opened_is_clear_of_the_cards_and_small_enough_to_be_seen(opened: Page) -> None:
+    page = opened
+    x, y = page.evaluate("""() => {
+        const node = heteroCy.nodes('.group')[1];
+        heteroCy.zoom(3);
+        heteroCy.center(node);
+        heteroCy.panBy({ x: 300, y: 160 });
+        const p = node.renderedPosition(), at = heteroCy.container().getBoundingClientRect();
+        return [p.x + at.left, p.y + at.top];
+    }""")
+    page.mouse.dblclick(x, y)
+    until(page, "heteroCy.nodes('.frame').length === 1")
+    until(
+        page,
+        """() => {
+        const box = heteroCy.nodes('.frame').renderedBoundingBox({ includeLabels: false }),
+            free = heteroFree(heteroCy.width(), heteroCy.height());
+        return box.x1 >= free.left - 2 && box.x2 <= free.left + free.width + 2
+            && box.y1 >= free.top - 2 && box.y2 <= free.top + free.height + 2;
+    }""",
+    )
+    assert 0.4 <= page.evaluate("heteroCy.zoom()") < 3
+
+
+def test_the_row_of_a_pin_shows_the_end_of_a_long_name(opened: Page) -> None:
+    page = opened
+    act(page, "hetero.paint([hetero.page.view.ops[30]], 1, true)")
+    wait_for_figure(page, "pins", 1)
+    row = page.locator("#pins .name-end")
+    expect(row).to_be_visible()
+    whole = row.inner_text()
+    assert "layers.1" in whole and "…" not in whole
+    expect(page.locator("#pins").get_by_title(f"{whole}: pinned to")).to_be_visible()
+    beyond = row.evaluate("""(e) => { const text = e.firstElementChild.getBoundingClientRect(),
+        box = e.getBoundingClientRect(); return [box.left - text.left, text.right - box.right]; }""")
+    assert beyond[0] > 0 and beyond[1] < 1, "cut at its beginning alone"
+
+
+def test_the_input_beside_the_blocks_tells_its_shape_is_not_painted_and_is_in_pictures(
+    opened: Page, tmp_path: Path
+) -> None:
+    page = opened
+    page.keyboard.press("2")
+    x, y = page.evaluate("""() => {
+        const p = heteroCy.nodes('.terminal')[0].renderedPosition(), at = heteroCy.container().getBoundingClientRect();
+        return [p.x + at.left, p.y + at.top];
+    }""")
+    page.mouse.click(x, y)
+    inspector = page.locator("#inspector")
+    expect(inspector.get_by_role("heading", name="x", exact=True)).to_be_visible()
+    says(inspector, re.compile(r"GRAPH INPUT\s+x\s+Type\s+float32\s+Shape\s+4"))
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+    page.click("#export")
+    fold_out(page, "Pictures and graphs")
+    with page.expect_download() as download:
+        page.click("text=Picture of the graph, SVG")
+    download.value.save_as(tmp_path / "graph.svg")
+    words = [t.text for t in ET.parse(tmp_path / "graph.svg").iter() if t.tag.endswith("text")]
+    assert {"x", "…odel/layers.39/out"} <= set(words)
 
 
 def test_the_first_picture_has_the_frames_of_the_live_graph(
@@ -167,9 +234,9 @@ def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     act(page, "heteroCy.nodes('.group')[1].select()")
     says(page.locator("#inspector"), "25 ops selected")
     page.click("#export")
-    expect(page.locator(".menu-columns")).to_be_visible()
+    expect(page.locator(".menu-groups")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.locator(".menu-columns")).to_be_hidden()
+    expect(page.locator(".menu-groups")).to_be_hidden()
     assert page.evaluate("heteroCy.$(':selected').length") == 1
     page.keyboard.press("Escape")
     until(page, "heteroCy.$(':selected').length === 0")
@@ -188,10 +255,7 @@ def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_
     assert page.evaluate("heteroCy.nodes('.frame').length") == 0
     page.keyboard.press("e")
     until(page, "heteroCy.nodes('.frame').length === 1")
-    assert (
-        page.evaluate("heteroCy.nodes('.frame')[0].data('label')")
-        == f"layers.1 (1 of {LAYERS} alike)"
-    )
+    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == "layers.1"
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
     page.keyboard.press("Control+z")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
@@ -240,7 +304,10 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     others = page.get_by_role("group", name="Other formats")
     for name in ("OpenVINO: model, affinities, script", "One model per subgraph, runner"):
         expect(own.get_by_role("menuitem", name=name)).to_be_visible()
-    expect(others.get_by_role("menuitem", name="QNN: op_affinity")).to_be_visible()
+    qnn = others.get_by_role("menuitem", name="QNN: op_affinity")
+    expect(qnn).to_be_hidden()
+    fold_out(page, "Other formats")
+    expect(qnn).to_be_visible()
     genai = others.get_by_role("menuitem", name="onnxruntime-genai")
     expect(genai).to_be_disabled()
     assert "there is no genai_config.json" in str(genai.get_attribute("title"))
@@ -249,8 +316,10 @@ def test_exports_that_these_devices_can_use_come_first(fresh: Page) -> None:
     with page.expect_download():
         own.get_by_role("menuitem", name="OpenVINO: model, affinities, script").click()
     foreign = page.locator("#notice").get_by_text("written for devices that are not in this plan")
+    says(page.locator("#notice"), "Downloaded fresh_openvino.zip")
     expect(foreign).to_have_count(0)
     page.click("#export")
+    fold_out(page, "Other formats")
     with page.expect_download():
         others.get_by_role("menuitem", name="TensorRT: op types to exclude").click()
     expect(foreign).to_be_visible()

@@ -189,6 +189,35 @@ def test_layouts_side_by_side_look_like_the_canvas_and_move_together(fresh: Page
     expect(page.locator("#panes")).to_be_hidden()
 
 
+def test_panes_follow_an_edit_of_the_plan_where_they_are(fresh: Page) -> None:
+    page = fresh
+    tab(page, "Compare")
+    page.wait_for_selector("#compare-table")
+    for name in ("this plan", "by OpenVINO itself"):
+        page.click(f"[data-pane='{name}']")
+    page.click("#panes-open")
+    note, own = page.locator(".panes-note"), page.locator("#panes figcaption span").first
+    says(note, "2 of 100 ops are on another device (≠): ")
+    before = own.inner_text()
+    act(
+        page, "heteroPanes.graphs[0].cy.zoom(0.9); heteroPanes.graphs[0].cy.panBy({ x: 40, y: 25 })"
+    )
+    view, devices = (
+        page.evaluate(VIEWS),
+        page.evaluate("[...heteroPanes.data.layouts[0].device]"),
+    )
+    other = 1 - devices[10]
+    act(page, f"hetero.paint([hetero.page.view.ops[10]], {other}, true)")
+    wait_for_figure(page, "pins", 1)
+    says(note, "3 of 100 ops are on another device (≠): ")
+    expect(own).not_to_have_text(before)
+    fill = "(n) => n.op === hetero.page.view.ops[10] ? [n.fill] : []"
+    shown = f"() => [heteroPanes.graphs[0].cy, heteroCy].map((cy) => cy.nodes('.op').map((n) => n.data()).flatMap({fill})[0])"
+    ours, canvas = page.evaluate(shown)
+    assert ours == canvas, "in its new colour"
+    assert page.evaluate(VIEWS) == view, "and nothing moves"
+
+
 def test_two_layouts_swipe_and_blink_and_blocks_open_in_both(fresh: Page) -> None:
     page = fresh
     tab(page, "Compare")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from decoders import plain_decoder
-from pages import Server, ready, says, until
+from pages import Server, fold_out, ready, says, until
 from playwright.sync_api import Page, expect
 
 import editor
@@ -80,6 +80,7 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.locator("#palette-list").get_by_text("Place both phases")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Export").click()
+    fold_out(page, "Other formats")
     expect(page.get_by_role("menuitem", name="onnxruntime-genai")).to_be_disabled()
     expect(page.get_by_role("menuitem", name="ONNX Runtime").first).to_be_enabled()
 
@@ -204,7 +205,9 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     says(hover, "The next step reads it as past_key_values.1.value")
     expect(hover.get_by_text("present.1.value")).to_be_visible()
     page.select_option("#detail-mode", "blocks")
-    until(page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.terminal').empty()")
+    until(
+        page, "() => heteroCy.edges('.state').length > 0 && heteroCy.nodes('.several').length === 2"
+    )
     assert page.evaluate(
         "() => heteroCy.edges('.state').every((e) => e.isLoop() && e.visible() && e.controlPoints().length)"
     )

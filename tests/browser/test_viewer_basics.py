@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from conftest import write_layers
-from pages import EXAMPLES, Serve, act, ready, says, says_exactly, until
+from pages import EXAMPLES, Serve, act, fold_out, ready, says, says_exactly, until
 from playwright.sync_api import Locator, Page, expect
 
 SHAPED = "hetero.page.cy.edges('.shaped').length"
@@ -123,6 +123,7 @@ def test_the_svg_of_the_graph_has_all_of_it(fresh: Page, tmp_path: Path) -> None
     page = fresh
     _select(page, "Gemm")  # most of the graph is out of sight
     page.click("#export")
+    fold_out(page, "Pictures and graphs")
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="Picture of the graph, SVG").click()
     assert download.value.suggested_filename == "fresh-graph.svg"

@@ -48,7 +48,7 @@ class Columns:
 
 
 def columns(
-    left: Floats, right: Floats, room: Floats, crossing: Ints, layer_gap: float
+    left: Floats, right: Floats, room: Floats, crossing: Ints, layer_gap: float, small: int = 0
 ) -> Columns | None:
     """The best columns; None where one is best.
 
@@ -57,8 +57,10 @@ def columns(
         room: [layer] height beyond the usual one.
         crossing: [layer] how many different lines leave it downwards.
         layer_gap: distance of layers in a drawing of one column.
+        small: how many layers do not count where one column is judged.
     """
-    in_one = _zoom(float(right.max() - left.min()), len(room) * layer_gap + float(room.sum()))
+    high = (len(room) - small) * layer_gap + float(room.sum())
+    in_one = _zoom(float(right.max() - left.min()), high)
     if in_one >= READABLE:
         return None
     below = np.cumsum(room + GAP)  # [layer] where it ends
@@ -217,6 +219,7 @@ def draw(
     below: Collection[int] = (),
     wrap: bool = False,
     sides: int = 0,
+    small: Collection[int] = (),
 ) -> Drawing:
     """Lays out an acyclic graph.
 
@@ -229,6 +232,7 @@ def draw(
             last layer of their own; they do not affect the layers of other nodes.
         wrap: whether layers may stand in several columns, where one would be too long to read.
         sides: the first so many nodes are of the usual height, and edges that span layers may use their sides.
+        small: layers of these nodes alone make no drawing too long for one column.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
@@ -240,7 +244,12 @@ def draw(
     level, more = layer.astype(np.int64), np.zeros(count) if taller is None else taller
     room = np.zeros(int(level.max()) + 1)
     np.maximum.at(room, level, more)
-    found = _columns(lanes, order, x, widths, room, bool(above), bool(below)) if wrap else None
+    alone = np.setdiff1d(level, np.delete(level, list(small))) if small else ()
+    found = (
+        _columns(lanes, order, x, widths, room, bool(above), bool(below), len(alone))
+        if wrap
+        else None
+    )
     every = np.array(lanes.layer)
     if found is None:
         turn, top = {}, np.arange(len(room)) * LAYER_GAP + np.cumsum(room) - room
@@ -314,6 +323,7 @@ def _columns(
     room: Floats,
     above: bool,
     below: bool,
+    small: int,
 ) -> Columns | None:
     """The layers in columns, where one would be too long; those ``above`` and ``below`` get no columns of their own."""
     half = np.r_[width / 2 + NODE_GAP / 2, np.full(len(x) - lanes.real, LANE_WIDTH / 2)]
@@ -324,7 +334,7 @@ def _columns(
     inner = slice(int(above), len(room) - int(below))
     if inner.stop - inner.start < 2:
         return None
-    found = columns(left[inner], right[inner], room[inner], crossing[inner], LAYER_GAP)
+    found = columns(left[inner], right[inner], room[inner], crossing[inner], LAYER_GAP, small)
     return None if found is None else with_ends(found, room[inner], above, below)
 
 

@@ -7,7 +7,7 @@ through its upper border and leave it through the lower one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,6 +54,7 @@ def draw_nested(
     target: Ints,
     around: Sequence[tuple[int, ...]],
     size: tuple[float, float],
+    small: Collection[int] = (),
 ) -> NestedDrawing:
     """Lays out a graph.
 
@@ -63,8 +64,9 @@ def draw_nested(
         source, target: the edges; none from a node to itself.
         around: [node] numbers (from 0) of its enclosing boxes, outermost first. A box always has the same parent.
         size: width and height of a node.
+        small: layers of these nodes alone make no drawing too long for one column.
     """
-    return _Nested(rank, source, target, around, size).draw()
+    return _Nested(rank, source, target, around, size, small).draw()
 
 
 @dataclass
@@ -177,8 +179,10 @@ class _Nested:
         target: Ints,
         around: Sequence[tuple[int, ...]],
         size: tuple[float, float],
+        small: Collection[int],
     ) -> None:
         self.tree = _Tree(rank, source, target, around)
+        self.small = frozenset(small)
         self.width, self.height = size
         self.faint: set[int] = set()
 
@@ -209,7 +213,8 @@ class _Nested:
         high = np.array(
             [self.height] * len(nodes) + [one.height for one in inner] + [self.height] * level.ports
         )
-        drawing = level.draw(wide, high - self.height)
+        small = [i for i, node in enumerate(nodes) if node in self.small]
+        drawing = level.draw(wide, high - self.height, small)
         count = len(wide) - level.ports
         x, y, wide, high = drawing.x[:count], drawing.y[:count], wide[:count], high[:count]
         lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[
@@ -329,7 +334,7 @@ class _Level:
         self.above = frozenset(port for (way, _), port in ports.items() if way == "from")
         self.below = frozenset(ports.values()) - self.above
 
-    def draw(self, wide: Floats, taller: Floats) -> Drawing:
+    def draw(self, wide: Floats, taller: Floats, small: Collection[int]) -> Drawing:
         """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
         return draw(
@@ -342,6 +347,7 @@ class _Level:
             self.below,
             wrap=True,
             sides=self.sides,
+            small=small,
         )
 
 

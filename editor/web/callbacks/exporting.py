@@ -47,8 +47,8 @@ def register(app: Dash, state: AppState) -> None:
             form = what.removeprefix("bundle:")
             foreign = foreign_note(form, document.devices)
             notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
-            said = ". ".join(f"{note[:1].upper()}{note[1:]}" for note in notes)
-            return content, notice(said) if said else no_update
+            said = [f"{note[:1].upper()}{note[1:]}" for note in notes]
+            return content, notice(". ".join([f"Downloaded {content['filename']}", *said]))
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
         except (

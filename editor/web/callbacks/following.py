@@ -120,11 +120,12 @@ async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]
 
 def _inspected(document: Document, selection: dict[str, Any]) -> StaticHtml:
     ops = [op for op in selection.get("ops") or [] if 0 <= op < len(document.graph)]
-    tensor = selection.get("tensor")
+    count = len(document.graph.tensor_names)
+    tensors = [tensor for tensor in selection.get("tensors") or [] if 0 <= tensor < count]
     if len(ops) == 1:
         return static_html(inspector.op(document, ops[0], bool(selection.get("weights"))))
     if ops:
         return static_html(inspector.several(document, ops))
-    if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):
-        return static_html(inspector.tensor(document, tensor))
+    if tensors:
+        return static_html(inspector.tensors(document, tensors))
     return static_html(inspector.plan(document))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from editor.graph.graph import Graph, Ints, cached_per_graph
+from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
@@ -24,6 +26,7 @@ from editor.web.drawing.elements import (
 )
 from editor.web.drawing.spans import spans
 from editor.web.drawing.state_edges import edges_between_ops, edges_between_terminals
+from editor.web.drawing.terminals import Terminal, terminal_edge, terminals
 from editor.web.messages import DetailShown
 from editor.workspace.document import Document
 
@@ -41,6 +44,8 @@ _MOST_FRAMED = 0.9
 """Share of all nodes that the frame of a block may hold which is open from the start."""
 _FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
 """Average width of a letter of a frame's name, and its distance from the frame's left border."""
+_FRAME_NAME = (4, 11, 18)
+"""Upper end, middle and lower end of a frame's name, below its border."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
 _TITLE = 24
@@ -239,16 +244,41 @@ def _comes_back(inside: set[int], order: Sequence[int], reads: Sequence[Sequence
     return False
 
 
-def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:
-    """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
+def _frame(
+    scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]], lines: Floats
+) -> Frame:
+    """A labelled frame around what is in an open block.
+
+    The name is left of its first node, which is what one looks at; right of it, or shorter, where a line would go through it.
+
+    Args:
+        scopes: the blocks.
+        number: of the block.
+        box: around its nodes.
+        inside: their places.
+        lines: [line] x and y of both ends; of all edges.
+    """
     name, times = scopes.scopes[number].label, len(scopes.scopes[number].identical)
     room = box.width - 2 * _FRAME_MARGIN
     ways = [f"{name} (1 of {times} alike)" if times > 1 else name, name, _own_name(name)]
-    label = next((way for way in ways if len(way) * _FRAME_LETTER <= room), ways[-1])
-    wide = min(len(label) * _FRAME_LETTER, room)
-    top = min(y for _, y in inside)
-    end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
-    begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
+    top, left = min(y for _, y in inside), box.x - box.width / 2 + _FRAME_MARGIN
+    first = min(x for x, y in inside if y == top)
+    crossed = _crossings(lines, box.y - box.height / 2)
+    places: list[tuple[str, float, float]] = []  # a name, where it begins, and its width
+    for label in [way for way in ways if len(way) * _FRAME_LETTER <= room] or ways[-1:]:
+        wide = min(len(label) * _FRAME_LETTER, room)
+        before = first - NODE_WIDTH / 2 - _FRAME_MARGIN - wide
+        behind = first + NODE_WIDTH / 2 + _FRAME_MARGIN
+        places += [
+            (label, max(before, left), wide),
+            (label, min(behind, left + room - wide), wide),
+        ]
+    free = [
+        place
+        for place in places
+        if not ((crossed > place[1]) & (crossed < place[1] + place[2])).any()
+    ]
+    label, begin, wide = (free or places)[0]
     return {
         "data": {
             "id": f"f{number}",
@@ -269,6 +299,16 @@ def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, 
     }
 
 
+def _crossings(lines: Floats, top: float) -> Floats:
+    """Where lines go through the row of a frame's name, at its upper, middle and lower end."""
+    (x0, y0, x1, y1), found = lines.T, []
+    for y in (top + low for low in _FRAME_NAME):
+        meets = (y0 - y) * (y1 - y) <= 0
+        share = (y - y0[meets]) / np.where(y1 == y0, 1.0, y1 - y0)[meets]
+        found.append(x0[meets] + share * (x1 - x0)[meets])
+    return np.concatenate(found)
+
+
 def _grouped(
     graph: Graph,
     owner: Ints,
@@ -277,7 +317,7 @@ def _grouped(
     around: Mapping[int, tuple[int, ...]] | None = None,
     far: str = "",
 ) -> list[Element]:
-    """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
+    """Frames, then inputs, one node per owner, by its first op, outputs, and edges; negative owners are ops by themselves.
 
     Args:
         graph: the model.
@@ -303,18 +343,30 @@ def _grouped(
     order[graph.order] = np.arange(len(graph))
     rank = np.full(len(units), len(graph))
     np.minimum.at(rank, unit_of, order[ops])
+    inputs, outputs = terminals(graph, place.tolist(), rank.tolist())
+    ends = _ends(inputs, outputs, len(units))
+    drawn = np.array([end[:2] for end in ends if end[3]], np.int64).reshape(-1, 2)
+    source, target = np.r_[source, drawn[:, 0]], np.r_[target, drawn[:, 1]]
+    rank = np.r_[rank, np.arange(-len(inputs), 0), len(graph) + 1 + np.arange(len(outputs))]
     boxes = [around[unit] if around else () for unit in units.tolist()]
-    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
+    boxes += [()] * (len(inputs) + len(outputs))
+    small = range(len(units), len(boxes))
+    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT), small)
     places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
     nodes = [
         _node(graph, int(unit), members[i], name_of, prefix, far, places[i])
         for i, unit in enumerate(units)
     ]
+    for terminal, at in zip([*inputs, *outputs], places[len(units) :], strict=True):
+        nodes.append({**terminal.node, "position": rounded(*at)})
     reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
     of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
+    bends_of = {
+        i: segments(places[source[i]], places[target[i]], points)
+        for i, points in drawing.bends.items()
+    }
     edges = []
-    for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else None
+    for i, (a, b) in enumerate(zip(source[: len(keys)].tolist(), target.tolist(), strict=False)):
         edges.append(
             _edge(
                 graph,
@@ -322,21 +374,53 @@ def _grouped(
                 nodes[b]["data"]["id"],
                 of_edge[i],
                 i in drawing.faint,
-                bends,
+                bends_of.get(i),
             )
         )
+    number = len(keys)
+    for a, b, terminal, in_layout in ends:
+        edge = terminal_edge(
+            graph, terminal, min(a, b), nodes[a]["data"]["id"], nodes[b]["data"]["id"]
+        )
+        if in_layout:
+            _shape(edge, number in drawing.faint, bends_of.get(number))
+            number += 1
+        edges.append(edge)
     inside: dict[int, list[tuple[float, float]]] = {}
     for place_of_node, numbers in zip(places, boxes, strict=True):
         for number in numbers:
             inside.setdefault(number, []).append(place_of_node)
+    ways = [
+        [places[source[i]], *drawing.bends.get(i, ()), places[target[i]]]
+        for i in range(len(source))
+        if i not in drawing.faint
+    ]
+    lines = np.array([[*a, *b] for way in ways for a, b in pairwise(way)]).reshape(-1, 4)
     return [
         *(
-            _frame(scopes_of(graph), number, box, inside[number])
+            _frame(scopes_of(graph), number, box, inside[number], lines)
             for number, box in drawing.boxes.items()
         ),
-        *nodes,
+        *nodes[len(units) : len(units) + len(inputs)],
+        *nodes[: len(units)],
+        *nodes[len(units) + len(inputs) :],
         *edges,
         *edges_between_ops(graph, nodes, place.tolist()),
+    ]
+
+
+def _ends(
+    inputs: Sequence[Terminal], outputs: Sequence[Terminal], units: int
+) -> list[tuple[int, int, Terminal, bool]]:
+    """Edges of inputs and outputs: their ends, and whether they take part in the layout, of a hub's only the first."""
+    return [
+        (
+            *((place, number) if number >= units + len(inputs) else (number, place)),
+            terminal,
+            not (i and terminal.is_hub),
+        )
+        for number, terminal in enumerate([*inputs, *outputs], units)
+        for i, place in enumerate(terminal.near)
     ]
 
 
@@ -423,6 +507,16 @@ def _edge(
         "shape": shape_on_edge(graph, reads[:, 2].tolist()),
         "pairs": reads[:_PAIRS, :2].tolist(),
     }
+    edge: Edge = {"data": data, "classes": ""}
+    _shape(edge, faint, bends)
+    return edge
+
+
+def _shape(edge: Edge, faint: bool, bends: tuple[str, str] | None) -> None:
+    """Gives an edge its way, or hides it."""
     if bends:
-        data["weights"], data["distances"] = bends
-    return {"data": data, "classes": "faint" if faint else "bent" if bends else ""}
+        edge["data"]["weights"], edge["data"]["distances"] = bends
+    if faint or edge["classes"] == "faint":
+        edge["classes"] = "faint"
+    elif bends:
+        edge["classes"] = "bent"

@@ -23,6 +23,8 @@ class NodeData(TypedDict):
     far: NotRequired[str]
     """A closed block's name from afar."""
     tensor: NotRequired[int]
+    tensors: NotRequired[list[int]]
+    """Where it stands for several inputs or outputs; ``tensor`` is the first."""
     body: NotRequired[int]
     """Number of the first body of an op"""
 

@@ -26,6 +26,7 @@ NODE_WIDTH, NODE_HEIGHT = 128, 38
 _SIZES = {
     "group": (NODE_WIDTH + 14, 46),
     "terminal": (NODE_WIDTH, 26),
+    "several": (NODE_WIDTH, 36),
     "op": (NODE_WIDTH, NODE_HEIGHT),
 }
 _NAME_LIMIT = 19
@@ -100,8 +101,11 @@ class _Elements:
         # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
-        cut = shortened if tensor < 0 else shortened_name  # key and value differ at their ends
-        shown = cut(" ".join(label.split()), _NAME_LIMIT)
+        shown = (
+            shortened(" ".join(label.split()), _NAME_LIMIT)
+            if tensor < 0
+            else name_of_terminal(label)
+        )
         data: NodeData = {"id": identity, "label": shown, "name": shown, "find": find.lower()}
         if op >= 0:
             data["op"] = op
@@ -145,6 +149,11 @@ class _Elements:
             data["weights"], data["distances"] = segments(start, end, bends)
             classes = "bent"
         return {"data": data, "classes": classes}
+
+
+def name_of_terminal(name: str) -> str:
+    """As much of the end as there is room for: key and value differ there."""
+    return shortened_name(" ".join(name.split()), _NAME_LIMIT)
 
 
 def shape_on_edge(graph: Graph, tensors: Sequence[int]) -> str:

@@ -95,8 +95,8 @@ class _Picture:
         if not ops:
             return (
                 f'<rect class="terminal" x="{left}" y="{top}" width="{w}" height="{h}" rx="5"/>'
-                + _text(x, y, "var(--ink)", [node["data"]["label"]])
-                + _brief(x, y, "var(--ink)", node["data"]["label"])
+                + _text(x, y, "var(--ink)", node["data"]["label"].split("\n"))
+                + _brief(x, y, "var(--ink)", node["data"]["name"])
             )
         view = self.view
         places = [self.index[op] for op in ops]

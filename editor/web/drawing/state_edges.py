@@ -39,7 +39,7 @@ def edges_between_terminals(graph: Graph) -> list[Edge]:
 
 
 def edges_between_ops(graph: Graph, nodes: Sequence[Node], node_of: Sequence[int]) -> list[Edge]:
-    """Edges where no inputs and outputs are drawn: from what makes an output to the last that reads the input.
+    """Edges between ops and blocks: from what makes an output to the last that reads the input.
 
     Args:
         graph: the model.

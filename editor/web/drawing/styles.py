@@ -131,6 +131,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "font-size": 11,
             },
         },
+        {"selector": "node.several", "style": {"height": 36, "line-height": 1.15}},
         {"selector": "node.state", "style": {"border-style": "dashed", "border-width": 1.5}},
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
         {

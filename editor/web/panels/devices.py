@@ -14,7 +14,7 @@ from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.pin_groups import PinGroup, pin_groups
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, pluralize, roughly, shortened_name
+from editor.text import human_bytes, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -366,7 +366,7 @@ def _pin(document: Document, label: str, op: int) -> html.Li:
         [
             _pin_swatch(document, label),
             html.Button(
-                f"{kind} {shortened_name(name, max(24 - len(kind), 8))}",
+                [html.Span(f"{kind} "), html.Span(html.Bdi(name), className="name-end")],
                 className="link",
                 title=f"{kind} {name}: pinned to {label}",
                 **{"data-goto": f"op{op}"},

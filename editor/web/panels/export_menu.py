@@ -15,20 +15,21 @@ from editor.web import controls
 from editor.workspace.document import Document
 
 _EXPORTS = {
-    "Graph": (
-        ("affinity.dot", "Affinities, DOT"),
-        ("affinity.svg", "Affinities, SVG"),
-        ("subgraphs.dot", "Subgraphs, DOT"),
-        ("subgraphs.svg", "Subgraphs, SVG"),
+    "Pictures and graphs": (
         ("picture:png", "Picture of the view, PNG"),
         ("picture:svg", "Picture of the view, SVG"),
         ("picture:png whole", "Picture of the graph, PNG"),
         ("picture:svg whole", "Picture of the graph, SVG"),
+        ("affinity.dot", "Affinities, DOT"),
+        ("affinity.svg", "Affinities, SVG"),
+        ("subgraphs.dot", "Subgraphs, DOT"),
+        ("subgraphs.svg", "Subgraphs, SVG"),
     ),
     "Plan and report": (("devices.yaml", "Devices, YAML"),),
 }
 """Downloads beside the formats of plans, which the menu has too."""
-_COLUMNS = (("For these devices", "Plan and report"), ("Graph",), ("Other formats",))
+_ORDER = ("For these devices", "Plan and report", "Pictures and graphs", "Other formats")
+_FOLDED = _ORDER[2:]
 _KIT = ("bundle:kit", "Kit that measures a planned device")
 
 
@@ -72,27 +73,21 @@ def export_groups(document: Document) -> html.Div:
     """The menu; where the table of devices has changed, it is another one."""
     groups = exports(document.devices, document.graph)
     return html.Div(
-        [
-            html.Div(
-                [_group(document, title, groups[title]) for title in column if title in groups],
-                className="menu-column",
-                role="none",
-            )
-            for column in _COLUMNS
-        ],
-        className="menu-columns",
+        [_group(document, title, groups[title]) for title in _ORDER if title in groups],
+        className="menu-groups",
         role="none",
     )
 
 
-def _group(document: Document, title: str, items: Sequence[tuple[str, str]]) -> html.Div:
+def _group(
+    document: Document, title: str, items: Sequence[tuple[str, str]]
+) -> html.Details | html.Div:
+    buttons = [_item(document, what, label) for what, label in items]
+    if title in _FOLDED:
+        opener = html.Summary(title, className="menu-item", role="menuitem", tabIndex=-1)
+        return html.Details([opener, *buttons], **{"aria-label": title})
     return html.Div(
-        [
-            html.Div(title, className="menu-label"),
-            *(_item(document, what, label) for what, label in items),
-        ],
-        role="group",
-        **{"aria-label": title},
+        [html.Div(title, className="menu-label"), *buttons], role="group", **{"aria-label": title}
     )
 
 

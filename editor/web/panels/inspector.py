@@ -41,6 +41,7 @@ from editor.web.view import colours_of, measured_medians, op_costs, plan_costs
 from editor.workspace.document import Document
 
 _MOST_IN_BODY = 200
+_MOST_TENSORS = 40
 _FEW = 5
 """Largest transfers and subgraphs of the plan."""
 
@@ -163,7 +164,7 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
     link = html.Button(
-        shortened_path(name, 30),
+        html.Span(html.Bdi(shortened_path(name, 27)), className="name-end"),
         className="link",
         title=f"{name} {more}".strip(),
         **{f"data-{what}": value},
@@ -191,6 +192,36 @@ def tensor(document: Document, number: int) -> list[Any]:
         ),
         html.H4("Made by" if producer >= 0 else "Read by"),
         html.Div([_op_link(document, op) for op in near[:20]]),
+    ]
+
+
+def tensors(document: Document, numbers: Sequence[int]) -> list[Any]:
+    """Graph inputs or outputs that are drawn as one node."""
+    if len(numbers) == 1:
+        return tensor(document, numbers[0])
+    graph = document.graph
+    what = "graph output" if numbers[0] in graph.outputs.tolist() else "graph input"
+    size = sum(max(int(graph.tensor_bytes[number]), 0) for number in numbers)
+    rows = [
+        html.Div(
+            [
+                html.Bdi(graph.tensor_names[number], className="tensor-name"),
+                html.Div(
+                    f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}",
+                    className="soft",
+                ),
+            ],
+            className="tensor",
+        )
+        for number in numbers[:_MOST_TENSORS]
+    ]
+    if len(numbers) > _MOST_TENSORS:
+        rows.append(html.P(f"… and {len(numbers) - _MOST_TENSORS} more", className="hint"))
+    return [
+        heading(pluralize(len(numbers), what)),
+        facts([("Size", f"{human_bytes(size)} together")]),
+        html.H4("Tensors"),
+        *rows,
     ]
 
 
@@ -532,10 +563,10 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
     values: dict[int, str] = {}
     if not made:
         try:
-            values = values_of(graph, tensors[:40])
+            values = values_of(graph, tensors[:_MOST_TENSORS])
         except EditorError as error:  # the file is gone, or has changed
             rows.append(html.P(str(error), className="hint"))
-    for number in tensors[:40]:
+    for number in tensors[:_MOST_TENSORS]:
         producer = int(graph.tensor_producer[number])
         kind = "constant" if graph.tensor_is_constant[number] else ""
         near = graph.readers[number].tolist() if made else [producer] if producer >= 0 else []
@@ -569,8 +600,8 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
                 className="tensor",
             )
         )
-    if len(tensors) > 40:
-        rows.append(html.P(f"… and {len(tensors) - 40} more", className="hint"))
+    if len(tensors) > _MOST_TENSORS:
+        rows.append(html.P(f"… and {len(tensors) - _MOST_TENSORS} more", className="hint"))
     return html.Div(rows)
 
 

@@ -21,6 +21,8 @@ _HEADER, _HEADER_PADDING = 7, 26
 """Pixels of a letter of a column's title, and of the space around the title."""
 _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
+_ROUGH_TIME = 116
+"""Pixels of "about 600 µs"."""
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
 _BYTES = {"function": "heteroBytes(params.value)"}
@@ -125,7 +127,7 @@ def subgraph_table(document: Document) -> html.Div:
         number_column("id", "Subgraph", 96),
         device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=60),
-        seconds_column("seconds", "Time", 104, headerTooltip=_TIMES),
+        seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         {"field": "kind", "headerName": "Time is", "width": 116},
         {
             "field": "types",
@@ -210,7 +212,7 @@ def transfer_table(document: Document) -> html.Div:
         {"field": "shape", "headerName": "Shape", "width": 150},
         {"field": "type", "headerName": "Type", "width": 120},
         bytes_column("bytes", "Size"),
-        seconds_column("seconds", "Time", 104, headerTooltip=_TIMES),
+        seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         {
             "field": "time_from",
             "headerName": "Time from",

@@ -1,0 +1,64 @@
+"""Inputs and outputs of the model in the views of blocks and subgraphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from conftest import EXAMPLES
+from decoders import plain_decoder
+
+import editor
+from editor.graph.graph import Graph
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.drawing.cytoscape_types import Edge, Node
+from editor.web.drawing.elements import split
+from editor.workspace.document import Document
+
+
+def drawn(graph: Graph) -> tuple[dict[str, Node], list[Edge]]:
+    """Inputs and outputs by name, and their edges, where blocks are drawn."""
+    document = cast(Document, SimpleNamespace(graph=graph))
+    nodes, _, edges = split(
+        shown_elements(document, {"mode": "blocks", "open": first_detail(graph)["open"]})
+    )
+    ends = {n["data"]["name"]: n for n in nodes if "tensor" in n["data"]}
+    ids = {n["data"]["id"] for n in ends.values()}
+    return ends, [e for e in edges if {e["data"]["source"], e["data"]["target"]} & ids]
+
+
+def test_an_input_is_above_what_reads_it_and_an_output_below_what_makes_it() -> None:
+    ends, edges = drawn(editor.load_model(EXAMPLES / "models" / "resnet50.onnx"))
+    assert set(ends) == {"pixel_values", "logits"}
+    above, below = ends["pixel_values"]["position"], ends["logits"]["position"]
+    assert above["y"] < below["y"]
+    assert [e["classes"] for e in edges] == ["", ""], "straight, and to be seen"
+    assert [e["data"]["shape"] for e in edges] == ["batch×3×224×224", "batch×1000"]
+
+
+def test_a_cache_is_one_node_at_each_side_whose_edges_show_with_it(tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx", layers=5)
+    ends, edges = drawn(editor.load_model(path, proposed_sizes(editor.load_model(path))))
+    past, present = ends["past_key_values.*"], ends["present.*"]
+    assert past["data"]["label"] == "past_key_values.*\n10 inputs"
+    assert present["data"]["label"] == "present.*\n10 outputs"
+    assert len(past["data"]["tensors"]) == len(present["data"]["tensors"]) == 10
+    assert past["position"]["y"] < present["position"]["y"]
+    for node in (past, present):
+        own = [e for e in edges if node["data"]["id"] in (e["data"]["source"], e["data"]["target"])]
+        assert len(own) >= 5 and {e["classes"] for e in own} == {"faint"}
+    assert {"state", "several"} <= set(past["classes"].split())
+
+
+def test_no_line_goes_through_the_name_of_a_frame_that_has_room_elsewhere() -> None:
+    """The input of all layers enters their frame where its name was."""
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    document = cast(Document, SimpleNamespace(graph=graph))
+    shown = shown_elements(document, {"mode": "blocks", "open": first_detail(graph)["open"]})
+    nodes, frames, _ = split(shown)
+    frame = next(f for f in frames if f["data"]["label"] == "layers")
+    first = next(n for n in nodes if n["data"]["name"] == "layers.0")
+    name = frame["position"]["x"] + frame["data"]["beside"]
+    assert name > first["position"]["x"], "right of the lines that enter"
