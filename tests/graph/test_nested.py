@@ -185,3 +185,34 @@ def test_edges_from_a_chain_into_parallel_boxes_do_not_cross() -> None:
         for edge in range(3, 7)
     ]
     assert [x for _, x in sorted(ways)] == sorted(x for _, x in ways), "in the same order"
+
+
+def test_ops_beside_a_tall_box_stand_in_one_column_before_and_one_behind_it() -> None:
+    """Each op behind it had a column of its own."""
+    source, target = np.arange(29), np.arange(1, 30)
+    inside = [(0,) if 7 <= node < 23 else () for node in range(30)]
+    drawing = draw_nested(np.arange(30), source, target, inside, SIZE)
+    before, behind = set(drawing.x[:7].tolist()), set(drawing.x[23:].tolist())
+    assert len(before) == len(behind) == 1
+    assert max(before) < drawing.boxes[0].x < min(behind)
+
+
+def test_a_box_in_columns_is_not_mirrored() -> None:
+    """Two chains end at a tall one; inputs that come from the other side do not turn the order of reading around."""
+    first, second, tall = range(5), range(5, 10), range(10, 40)
+    chains = [pair for chain in (first, second, tall) for pair in pairwise(chain)]
+    edges = [*chains, (4, 10), (9, 10), (40, 5), (41, 0), (42, 0), (43, 0)]
+    ends = np.array(edges, np.int64).T
+    rank = np.r_[np.arange(40), np.arange(-4, 0)]
+    boxes = [(0,)] * 40 + [()] * 4
+    drawing = draw_nested(rank, ends[0], ends[1], boxes, SIZE, range(40, 44))
+    along = drawing.x[10:40]
+    assert (np.diff(along) >= 0).all() and along[0] < along[-1]
+
+
+def test_what_feeds_a_chain_and_its_last_output_leaves_it_straight() -> None:
+    edges = [*pairwise(range(6)), (4, 6), (5, 7), (8, 0), (9, 1)]
+    ends = np.array(edges, np.int64).T
+    rank = np.r_[np.arange(6), 6, 7, -2, -1]
+    drawing = draw_nested(rank, ends[0], ends[1], [()] * 10, SIZE, range(6, 10))
+    assert np.ptp(drawing.x[:6]) == 0

@@ -67,25 +67,16 @@ def columns(
     most = int(
         2 + 2 * np.sqrt(VIEW[0] / VIEW[1] * below[-1] / max(float(np.median(right - left)), 1.0))
     )
-    tried = [
-        _measured(_even(below, count), left, right, below)
-        for count in range(2, min(most, len(room)) + 1)
-    ]
+    ways = [_cheap(below, count, crossing) for count in range(2, min(most, len(room)) + 1)]
+    tried = [_measured(first, left, right, below) for first in ways]
     if not tried or max(tried) < 1.2 * in_one:
         return None
     enough = next((i for i, zoom in enumerate(tried) if zoom >= CLEAR), int(np.argmax(tried)))
-    first = _cheap(below, 2 + enough, crossing)
-    return _placed(first, left, right, room, crossing)
+    return _placed(ways[enough], left, right, room, crossing)
 
 
 def _zoom(width: float, height: float) -> float:
     return min(VIEW[0] / max(width, 1.0), VIEW[1] / max(height, 1.0))
-
-
-def _even(below: Floats, count: int) -> Ints:
-    """The first layer of each of so many columns of about one length."""
-    ends = below[-1] * np.arange(1, count) / count
-    return np.unique(np.r_[0, np.clip(np.searchsorted(below, ends) + 1, 0, len(below) - 1)])
 
 
 def _measured(first: Ints, left: Floats, right: Floats, below: Floats) -> float:
@@ -95,15 +86,15 @@ def _measured(first: Ints, left: Floats, right: Floats, below: Floats) -> float:
 
 
 def _cheap(below: Floats, count: int, crossing: Ints) -> Ints:
-    """As `_even`, but cut near there where few edges cross."""
+    """The first layer of each of so many columns of about one length, cut where few edges cross."""
     long = below[-1] / count
     first = [0]
     for end in (long * np.arange(1, count)).tolist():
         low, high = np.searchsorted(below, [end - _WINDOW * long, end + _WINDOW * long])
         near = np.arange(max(int(low), first[-1]), max(int(high), int(low) + 1))
         near = near[near < len(below) - 1]
-        if not len(near) and first[-1] < len(below) - 1:  # a tall layer is there: before it
-            near = np.array([min(max(int(low) - 1, first[-1]), len(below) - 2)])
+        if not len(near) and first[-1] < low < len(below):  # in the tall last layer: before it
+            near = np.array([low - 1])
         if len(near):
             cost = crossing[near] * _CROSSING + np.abs(below[near] - end) / long
             first.append(int(near[np.argmin(cost)]) + 1)
@@ -183,6 +174,8 @@ _ENTRY = 0.05
 """How strongly a lane pulls at the nodes at its ends; an edge to the next layer has 1, so that skips bend nothing."""
 _PULL = 0.1
 """Share of this by which the lane moves the node, and not the node the lane."""
+_TERMINAL = 0.02
+"""How strongly the inputs and outputs of a model pull at its blocks: these stand in a line without regard to them."""
 _LANE = 0.005
 """How strongly a lane keeps its place beside nodes, which have 1."""
 _SWEEPS = 6
@@ -207,6 +200,8 @@ class Drawing:
     """Edge number -> points on the edge, for edges that span layers"""
     faint: frozenset[int]
     """Edges of hubs, drawn faint and straight."""
+    in_columns: bool = False
+    """Whether layers stand in several columns, which are read from left to right"""
 
 
 def draw(
@@ -232,12 +227,12 @@ def draw(
             last layer of their own; they do not affect the layers of other nodes.
         wrap: whether layers may stand in several columns, where one would be too long to read.
         sides: the first so many nodes are of the usual height, and edges that span layers may use their sides.
-        small: layers of these nodes alone make no drawing too long for one column.
+        small: inputs and outputs, which nothing stands aside for; their layers make no drawing too long for one column.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
     layer = _layers(count, source, target, above, below)
-    lanes = _Lanes(count, source, target, layer)
+    lanes = _Lanes(count, source, target, layer, small)
     order = _order(lanes)
     widths = np.broadcast_to(np.asarray(width, np.float64), count)
     x = _positions(lanes, order, widths)
@@ -279,7 +274,8 @@ def draw(
     if sides:
         _Sides(order, x, top[level], widths, sides, level).use(source, target, bends)
     bends = {edge: _without_straight(points) for edge, points in bends.items()}
-    return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
+    y = top[level] + more / 2
+    return Drawing(x[:count], y, bends, frozenset(lanes.faint), found is not None)
 
 
 def _outside(
@@ -463,7 +459,15 @@ def _starts_at_source(v: int, predecessors: list[list[int]], limit: int = 16) ->
 class _Lanes:
     """The graph with a dummy node on every layer that a long edge crosses; edges of one source share these nodes."""
 
-    def __init__(self, count: int, source: Ints, target: Ints, layer: Floats) -> None:
+    def __init__(
+        self,
+        count: int,
+        source: Ints,
+        target: Ints,
+        layer: Floats,
+        small: Collection[int] = (),
+    ) -> None:
+        self._small = frozenset(small)
         self.layer: list[int] = layer.astype(int).tolist()
         self.real = count
         self.up: list[list[tuple[int, float]]] = [[] for _ in range(count)]
@@ -496,6 +500,8 @@ class _Lanes:
         self.chain_of_edge[edge] = chain
 
     def _link(self, s: int, t: int, weight: float) -> None:
+        if s in self._small or t in self._small:
+            weight *= _TERMINAL
         self.down[s].append((t, weight))
         self.up[t].append((s, weight))
 

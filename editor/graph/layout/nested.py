@@ -64,7 +64,7 @@ def draw_nested(
         source, target: the edges; none from a node to itself.
         around: [node] numbers (from 0) of its enclosing boxes, outermost first. A box always has the same parent.
         size: width and height of a node.
-        small: layers of these nodes alone make no drawing too long for one column.
+        small: inputs and outputs, which nothing stands aside for; their layers make no drawing too long for one column.
     """
     return _Nested(rank, source, target, around, size, small).draw()
 
@@ -75,6 +75,8 @@ class _Inside:
 
     width: float
     height: float
+    in_columns: bool
+    """Whether this or what is in it is read from left to right"""
     at: dict[int, tuple[float, float]] = field(default_factory=dict)
     boxes: dict[int, Box] = field(default_factory=dict)
     bends: dict[int, Points] = field(default_factory=dict)
@@ -233,7 +235,8 @@ class _Nested:
         )
         if not count:
             top = bottom = 0.0
-        inside = _Inside(right - left, bottom - top)
+        in_columns = drawing.in_columns or any(one.in_columns for one in inner)
+        inside = _Inside(right - left, bottom - top, in_columns)
         if box != _MODEL:
             inside.boxes[box] = Box(0.0, 0.0, inside.width, inside.height)
         dx, dy = -(left + right) / 2, -(top + bottom) / 2
@@ -276,13 +279,15 @@ class _Nested:
 def _mirror(level: _Level, drawing: Drawing, inner: Sequence[_Inside]) -> None:
     """Mirrors boxes into which more edges would come in the wrong order than in the right one.
 
-    A box is laid out before those around it, when nothing says from which side its edges come.
+    A box is laid out before those around it, when nothing says from which side its edges come. Columns stay in their order.
     """
     boxes = {level.sides + i: one for i, one in enumerate(inner)}
     into: dict[int, list[tuple[int, int, list[int]]]] = {}
     for number, ((a, b), edges) in enumerate(level.edges.items()):
         into.setdefault(b, []).append((number, a, edges))
     for number_of_box, box in boxes.items():  # in the order of the run: sources before
+        if box.in_columns:
+            continue
         ways = []
         for number, a, edges in into.get(number_of_box, ()):
             points = drawing.bends.get(number)
