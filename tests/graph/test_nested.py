@@ -201,7 +201,7 @@ def test_a_box_in_columns_is_not_mirrored() -> None:
     """Two chains end at a tall one; inputs that come from the other side do not turn the order of reading around."""
     first, second, tall = range(5), range(5, 10), range(10, 40)
     chains = [pair for chain in (first, second, tall) for pair in pairwise(chain)]
-    edges = [*chains, (4, 10), (9, 10), (40, 5), (41, 0), (42, 0), (43, 0)]
+    edges = [*chains, (4, 10), (9, 10), (43, 0), (42, 0), (41, 3), (40, 9)]
     ends = np.array(edges, np.int64).T
     rank = np.r_[np.arange(40), np.arange(-4, 0)]
     boxes = [(0,)] * 40 + [()] * 4
