@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +15,7 @@ from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, 
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.states import states_of
-from editor.kinds import Basis
+from editor.kinds import NO_DIFFERENCE, Basis, compare_medians
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -301,19 +301,33 @@ def aim_of(settings: Settings) -> str:
 
 
 def measured_run(document: Document, mode: str = "") -> Run | None:
-    """The newest measurement of exactly this plan on the devices that it names.
+    """The newest measurement of exactly this plan on the devices that it names, beside other plans included.
 
     Args:
         document: the plan.
         mode: only this one counts; default: tokens where they were measured, then that of the policy's aim.
     """
-    try:
-        runs = [run for run in document.runs_of_plan() if not run.figures.get("estimated")]
-    except WorkspaceError:  # the page says so elsewhere
-        return None
+    runs = _runs_of(document.placement, _real_runs(document))
     modes = [mode] if mode else ["tokens", aim_of(document.placement.settings)]
     fitting = [run for each in modes for run in runs if run.figures.get("mode") == each]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
+def _real_runs(document: Document) -> list[Run]:
+    """Benchmarks of a document in which no stand-in ran, newest first."""
+    try:
+        return [run for run in document.runs() if not run.figures.get("estimated")]
+    except WorkspaceError:  # the page says so elsewhere
+        return []
+
+
+def _runs_of(placement: Placement, runs: Sequence[Run]) -> list[Run]:
+    """Those that measured a placement: as their plan, or as the unsplit model beside it."""
+    mine = placement.fingerprint
+    found = [
+        run if run.figures.get("plan") == mine else unsplit_run(placement, run) for run in runs
+    ]
+    return [run for run in found if run is not None]
 
 
 def measured_medians(document: Document) -> tuple[list[float], float]:
@@ -340,24 +354,15 @@ class Measured:
     """What benchmarks of a document measured: of its plan, of other plans, and of the unsplit model beside them."""
 
     def __init__(self, document: Document) -> None:
-        try:
-            runs = [run for run in document.runs() if not run.figures.get("estimated")]
-        except WorkspaceError:  # the page says so elsewhere
-            runs = []
-        self._runs = {
-            (str(run.figures.get("plan")), str(run.figures.get("mode"))): run
-            for run in reversed(runs)
-        }
-        self._plan = document.placement.fingerprint
-        tokens = any(mode == "tokens" for _, mode in self._runs)
+        self._runs = _real_runs(document)
+        tokens = any(run.figures.get("mode") == "tokens" for run in self._runs)
         self.time_mode = "tokens" if tokens and states_of(document.graph) else "latency"
         """The mode that has the time of a model: that of a token where tokens were measured"""
 
     def run(self, placement: Placement, mode: str) -> Run | None:
-        """The newest measurement of a placement on the devices that it names, or of it as a baseline of the plan."""
-        beside = unsplit_run(placement, self._runs.get((self._plan, mode)))
-        found = [self._runs.get((placement.fingerprint, mode)), beside]
-        return max((run for run in found if run), key=lambda run: run.when, default=None)
+        """The newest measurement of a placement on the devices that it names."""
+        runs = [run for run in self._runs if run.figures.get("mode") == mode]
+        return next(iter(_runs_of(placement, runs)), None)
 
 
 def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
@@ -367,25 +372,48 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     (device,) = placement.used_devices
     if run.figures.get("entries", {}).get(device.name) != repr(dict(device.entry)):
         return None
-    if run.figures["mode"] == "tokens":
-        median = run.figures.get("baselines", {}).get(device.name)
-        if not median:
-            return None
-        interval = run.figures.get("baseline_intervals", {}).get(device.name)
-        figures = {"median": median, "interval": interval, "throughput": 1 / median, "requests": 1}
-        return replace(run, figures={**run.figures, **figures})
-    figure = "throughput" if run.figures["mode"] == "throughput" else "time"
-    for baseline in run.figures.get("report", {}).get("baselines", ()):
-        time = baseline["time"]
-        if baseline["device"] == device.name and time and baseline[figure]:
-            figures = {
-                "median": time["median"],
-                "interval": [time["low"], time["high"]],
-                "throughput": baseline["throughput"],
-                "throughput_interval": baseline.get("throughput_interval"),
+    baselines = _baselines(run.figures)
+    mine = baselines.get(device.name)
+    if mine is None:
+        return None
+    many = run.figures["mode"] == "throughput"
+    figure, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
+    best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
+    words, ours, theirs = NO_DIFFERENCE, mine[limits], baselines[best][limits]
+    if ours and theirs:
+        words = compare_medians(ours, theirs, mine[figure] / baselines[best][figure])
+    if many:  # more is better
+        words = words.replace("faster", "slower")
+    unsplit = {"device": best, "figure": baselines[best][figure], "words": words}
+    return replace(run, figures={**run.figures, **mine, "unsplit": unsplit})
+
+
+def _baselines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Device -> figures of the unsplit model on it, as far as it was measured in the mode of a benchmark."""
+    if figures["mode"] == "tokens":
+        intervals = figures.get("baseline_intervals", {})
+        return {
+            name: {
+                "median": median,
+                "interval": intervals.get(name),
+                "throughput": 1 / median,
+                "requests": 1,
+                "medians": [median],
             }
-            return replace(run, figures={**run.figures, **figures})
-    return None
+            for name, median in figures.get("baselines", {}).items()
+            if median
+        }
+    return {
+        each["device"]: {
+            "median": each["time"]["median"],
+            "interval": [each["time"]["low"], each["time"]["high"]],
+            "throughput": each["throughput"],
+            "throughput_interval": each.get("throughput_interval"),
+            "medians": [each["time"]["median"]],
+        }
+        for each in figures.get("report", {}).get("baselines", ())
+        if each["time"] and (figures["mode"] != "throughput" or each["throughput"])
+    }
 
 
 def figures_of(document: Document) -> Figures:

@@ -403,6 +403,30 @@ def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
     assert {row["kind"] for row in subgraph_rows(document)} == {"estimate"}, "another plan"
 
 
+def test_what_was_measured_beside_another_plan_is_the_figure_of_a_plan_that_is_not_split(
+    state: AppState, document: Document
+) -> None:
+    """After Ctrl+Z it was "not measured", with the measurement in the list of runs."""
+    state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    asyncio.run(_ended(state, document.id))
+    run = measured_run(document)
+    assert run is not None
+    document.undo()
+    assert {s.device for s in document.placement.subgraphs} == {"ORT"}
+    found = measured_run(document)
+    assert found is not None and found.when == run.when
+    median = run.figures["baselines"]["ORT"]
+    assert found.figures["median"] == median != run.figures["median"]
+    assert human_seconds(median) in _words(document) and "not measured" not in _words(document)
+    assert [row["seconds"] for row in subgraph_rows(document)] == [median]
+    theirs = run.figures["baselines"]["OV"]
+    unsplit = found.figures["unsplit"]
+    assert (unsplit["device"], unsplit["figure"]) == min(
+        (("ORT", median), ("OV", theirs)), key=lambda each: each[1]
+    )
+    assert "kind measurement" in str(compare_view(document, document.layouts()))
+
+
 def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     state: AppState, document: Document
 ) -> None:

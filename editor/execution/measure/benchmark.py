@@ -476,6 +476,7 @@ class Benchmark:
             disturbances=self._disturbed(contender),
             environment=environment(self.threads),
             precision_notes=self._precision_notes(placement),
+            not_simulated=tuple(sorted(set(_not_simulated(placement).values()))),
             properties={d.name: dict(d.properties) for d in placement.used_devices},
             energy=energy_of(placement, *costs_by_best_source(placement)),
             energy_measured=() if on_stand_in else self._meter.uses(contender.tally),
@@ -570,10 +571,15 @@ class Benchmark:
         return replace(difference, outputs=outputs), summary(origins) or problem
 
     def _precision_notes(self, placement: Placement) -> tuple[str, ...]:
-        """Of the real devices that run."""
+        """Of the real devices that run, and of planned ones that are to compute in another type than their stand-ins."""
         run = {d.name for d in (*self._real_devices(), *placement.used_devices) if not d.planned}
         notes = [
             runtime_of(d.runtime).precision_note(d) for d in placement.devices if d.name in run
+        ]
+        notes += [
+            f"{name} is planned as {assumed}, and its stand-in ran in the types of the model: "
+            f"how {assumed} changes the outputs is not known"
+            for name, assumed in _not_simulated(placement).items()
         ]
         return tuple(note for note in notes if note)
 
@@ -646,6 +652,12 @@ def _long_name(device: Device) -> str:
 def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
     """Returns the name of a device of the benchmark in a plan with these names of its own."""
     return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
+
+
+def _not_simulated(placement: Placement) -> dict[str, str]:
+    """Planned device -> the element type that it is to compute in, where that is not the model's."""
+    used = placement.used_devices
+    return {d.name: d.published.assumes for d in used if d.planned and d.published.assumes}
 
 
 def _own_names(placement: Placement) -> dict[tuple[object, ...], str]:

@@ -16,6 +16,7 @@ from editor.text import (
     human_joules,
     human_rate,
     human_seconds,
+    joined,
     pluralize,
     rough_rate,
     rough_seconds,
@@ -332,6 +333,8 @@ class BenchmarkResult:
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators that the plan uses and whose speed the prediction assumes"""
     precision_notes: tuple[str, ...] = ()
+    not_simulated: tuple[str, ...] = ()
+    """Element types that planned devices are to compute in, and their stand-ins did not"""
     """Of runtimes that are told to keep float32 where they would compute in less by themselves."""
     memory: tuple[MemoryUse, ...] = ()
     """What the plan took in each memory; empty where it was not measured."""
@@ -366,7 +369,8 @@ class BenchmarkResult:
         if self.difference is None:
             return "outputs were not compared"
         same = "match" if self.difference.within_tolerance else "do not match"
-        return f"outputs {same}"
+        types = joined(self.not_simulated)
+        return f"outputs {same}{f'; {types} was not simulated' if types else ''}"
 
     @property
     def wires(self) -> tuple[WireFigures, ...]:

@@ -123,7 +123,7 @@ def _form(
     def field(name: str) -> dict[str, Any]:
         return {"type": "device-field", "index": number, "field": name}
 
-    assumed = _assumed(device)
+    assumed, by_preset = _assumed(device), _by_preset(device)
     values: dict[str, Any] = dict(shown(device))
 
     def control(key: str, form: FormField) -> Any:
@@ -145,8 +145,7 @@ def _form(
             if values[key] and values[key] not in names:
                 names.insert(0, values[key])
             own |= {"data": [{"value": name, "label": name} for name in names], "width": 160}
-            if key == "assumes" and (own_type := _assumed_by_preset(device)):
-                hint = f"{own_type}, by the preset"
+            hint = f"{by_preset[key]}, by the preset" if key in by_preset else hint
             own |= {"title": FIELDS[form.label]} if form.label in FIELDS else {}
         own |= {"placeholder": hint} if hint else {}
         return (controls.Field if form.kind == "text" else controls.Select)(**own)
@@ -218,15 +217,20 @@ def _assumed(device: Device) -> dict[str, str]:
             "bandwidth": f"{peaks.bandwidth / 1e9:g} GB/s",
             "latency": human_seconds(peaks.latency),
         }
-    return {"memory": "no limit", **{key: f"assumed {text}" for key, text in figures.items()}}
+    hints = {"memory": "no limit", **{key: f"assumed {text}" for key, text in figures.items()}}
+    return hints | {key: f"{text} (preset)" for key, text in _by_preset(device).items()}
 
 
-def _assumed_by_preset(device: Device) -> str:
-    """The element type that holds where the entry names none; "" where it is the model's."""
-    published = device.published
-    if not published.preset or not published.assumes:  # an entry can empty a key of its preset
-        return ""
-    return str(preset(published.preset).get("assumes") or "")
+def _by_preset(device: Device) -> dict[str, str]:
+    """What holds by the preset where the entry names nothing; an entry can empty a key of its preset."""
+    if not device.published.preset:
+        return {}
+    keys = preset(device.published.preset)
+    return {
+        key: str(keys[key])
+        for key in ("assumes", "memory", "peakCompute", "peakDramBw", "power")
+        if keys.get(key) and key not in device.entry
+    }
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:

@@ -56,6 +56,10 @@ def outputs_card(result: BenchmarkResult) -> html.Div:
         return card("Largest difference", [html.B("—")], result.difference_problem)
     word = "within tolerance" if d.within_tolerance else "outside tolerance"
     look = "verdict good" if d.within_tolerance else "verdict bad"
+    if (
+        d.within_tolerance and result.not_simulated
+    ):  # the split is right, and that is all that is known
+        word, look = f"{word}, without {joined(result.not_simulated)}", "verdict"
     details = (
         f"absolute; {d.max_relative:.2g} relative"
         + (f", tolerance {d.tolerance}" if d.outputs else ""),
