@@ -94,15 +94,12 @@ def human_seconds(seconds: float) -> str:
 
 
 def roughly(value: float) -> float:
-    """All that is known of a figure that rests on assumed speeds: one digit, two where the first one is 1.
-
-    So what is left out is at most a quarter of it, and parts add up to the whole, about.
-    """
-    return float(f"{value:.{int(f'{value:e}'.lstrip('-').startswith('1'))}e}")
+    """A figure that rests on assumed speeds: two digits, which parts need to add up to the whole, and no more."""
+    return float(f"{value:.1e}")
 
 
 def rough_seconds(seconds: float) -> str:
-    """ "about 13 ms", "about 400 µs": of a time that rests on assumed speeds."""
+    """ "about 13 ms", "about 420 µs": of a time that rests on assumed speeds."""
     return f"about {human_seconds(roughly(seconds))}"
 
 

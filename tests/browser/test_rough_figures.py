@@ -15,7 +15,7 @@ STATED = (
     "link: {bandwidth: 8 GB/s, latency: 10 us}}\n"
 )
 HOST = "- {name: Host, backendName: CPU}\n"
-ROUGH = re.compile(r"about (?:1(?:\.[1-9]|[1-9]?0?)|[2-9]0{0,2}) [mµ]?s")
+ROUGH = re.compile(r"about (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]?s")
 TIME = re.compile(r"[\d.]+ [mµ]?s")
 
 
@@ -55,7 +55,7 @@ def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_p
     says_exactly(
         said,
         re.compile(
-            r"^Estimate from shapes about (?:1(?:\.[1-9]|[1-9]?0?)|[2-9]0{0,2}) [mµ]?s, measured [\d.]+ [mµ]?s[.:]"
+            r"^Estimate from shapes about (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]?s, measured [\d.]+ [mµ]?s[.:]"
         ),
     )
 

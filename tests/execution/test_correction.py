@@ -19,6 +19,7 @@ from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.device_profile import costs_of, load_profile
+from editor.text import rough_rate
 
 BOX = [
     {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
@@ -137,8 +138,7 @@ def test_throughputs_come_with_an_interval_and_a_prediction(chain: Graph) -> Non
     assert low <= high and low <= result.throughput * 1.5 and high >= result.throughput / 1.5
     assert f"95 % interval {low:.1f} to {high:.1f} requests/s" in result.text()
     assert (
-        f"Estimate from shapes {result.predicted_throughput:.1f} requests/s, measured"
-        in result.text()
+        f"Estimate from shapes {rough_rate(result.predicted_throughput)}, measured" in result.text()
     )
     assert (
         result.to_dict()["predicted_throughput"] == result.predicted_throughput
@@ -152,7 +152,7 @@ def test_a_prediction_on_an_assumed_speed_is_rough(chain: Graph, mode: str) -> N
     result = editor.partition(chain, [card]).benchmark(seconds=0.1, mode=mode)
     assert result.assumed_speeds == ("Card",)
     unit = r"[mµ]?s" if mode == "latency" else "requests/s"
-    assert re.fullmatch(rf"about (?:1,?\d?[0,]*|[2-9][0,]*) {unit}", result.prediction)
+    assert re.fullmatch(rf"about (?:[1-9],?\d?[0,]*|[1-9]\.[1-9]) {unit}", result.prediction)
     said = result.comparison_with_prediction
     assert f"estimate from shapes {result.prediction}, measured " in said
     assert "%" not in said, "a share of a rough figure would have digits that it has not"

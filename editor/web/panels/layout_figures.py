@@ -304,7 +304,7 @@ def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> 
         return None
     more = value > base
     factor = value / base if more else base / value
-    text = f"{roughly(factor):,.0f}x" if factor >= 2 else f"{factor:.2g}x"
+    text = f"{roughly(factor):,.10g}x"
     good = more == more_is_better
     return html.Span(
         f"{text} {'more' if more else 'less'}", className="delta better" if good else "delta worse"
