@@ -507,6 +507,11 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page.get_by_role("button", name="Put back the earlier profile of OpenVINO").click()
     says(rows.first, "on this machine")
     says(page.locator("#status"), "prediction from profile")
+    page.select_option("#costs", "estimate")
+    says(page.locator("#status"), "estimate from shapes")
+    page.get_by_role("button", name="Use them now").click()
+    says(page.locator("#status"), "prediction from profile")
+    expect(page.get_by_role("button", name="Use them now")).to_have_count(0)
 
 
 def test_a_device_that_is_not_here_says_what_it_needs_and_its_stand_in_has_no_speed(

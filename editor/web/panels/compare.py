@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -266,7 +266,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     modes = {"latency": measured.time_mode, "throughput": "throughput"}
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
-    rows, bars = [], list[Bar]()
+    rows, bars, measured_modes = [], list[Bar](), set[str]()
     twins = duplicate_layouts(layouts)
     for layout in layouts:
         if layout.placement is None:
@@ -343,6 +343,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         figure_of = {"latency": latency, "throughput": most}
         plans = {head: measured.run(now, mode) for head, mode in modes.items()}
         runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
+        measured_modes |= {head for head in runs if runs[head] or runs["latency"]}
         speeds = [
             speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()
         ]
@@ -384,7 +385,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             **{"data-step-of": step or step_of(document, basis)},
         ),
         html.Table(
-            [html.Thead(html.Tr(_head(basis, energy, unit))), html.Tbody(rows)],
+            [html.Thead(html.Tr(_head(basis, energy, unit, measured_modes))), html.Tbody(rows)],
             className="plain",
             id="compare-table",
         ),
@@ -410,8 +411,23 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     ]
 
 
-def _head(basis: Basis, energy: bool, unit: str) -> list[html.Th]:
-    """Heads of the columns of figures, with the kind of those that were worked out."""
+def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> list[html.Th]:
+    """Heads of the columns of figures, with the kind of those that were worked out.
+
+    Args:
+        basis: what those are.
+        energy: whether there is a column of joules.
+        unit: of rates.
+        measured: modes of which a layout was measured.
+    """
+
+    def kind(mode: str) -> list[Any]:
+        worked_out = basis_badge(basis)
+        beside = html.Span(
+            "otherwise ", className="hint", title="Of layouts that were not measured"
+        )
+        return [beside, worked_out] if mode in measured else [worked_out]
+
     head = [
         html.Th(t)
         for t in (
@@ -421,14 +437,14 @@ def _head(basis: Basis, energy: bool, unit: str) -> list[html.Th]:
             "Subgraphs",
             "Transfers",
             "Transferred",
-            ["Latency ", basis_badge(basis)],
+            ["Latency ", *kind("latency")],
             "Pins",
         )
     ]
     head.insert(
         -1,
         html.Th(
-            [f"Max {unit} ", basis_badge(basis)],
+            [f"Max {unit} ", *kind("throughput")],
             title=f"By the busiest processor, with a {'sequence' if unit == TOKENS_PER_SECOND else 'request'} for each "
             "device in flight; runtimes on one CPU take turns on it",
         ),

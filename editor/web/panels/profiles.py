@@ -19,7 +19,7 @@ from editor.placement.device_profile import (
 )
 from editor.text import human_seconds
 from editor.web.panels.parts import swatch
-from editor.web.view import colours_of
+from editor.web.view import colours_of, costs_value, has_profile
 from editor.workspace.document import Document
 
 
@@ -46,9 +46,15 @@ def profiles_view(document: Document) -> list[Any]:
     ]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     note = "Predictions of this model at these sizes go by them, in every document of it on this machine."
+    use = None
+    if costs_value(document) != "measured" and has_profile(document):
+        words, title = "Use them now", "Sets the costs to those of the profiles"
+        use = html.Button(
+            words, className="tool small", title=title, **{"data-use-costs": "measured"}
+        )
     return [
         html.H3("Profiles"),
-        html.P(note, className="hint wide"),
+        html.P([note, " ", use], className="hint wide"),
         html.Table(
             [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="profiles-table"
         ),

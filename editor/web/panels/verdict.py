@@ -187,6 +187,9 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
 
 def _headline(now: Headline) -> html.Div:
     parts: list[Any] = [html.B(now.figure), now.badge]
+    if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
+        why = f"{'; '.join(noise)}. Measure again on a quiet machine."
+        parts.append(html.Span("noisy", className="noisy", title=why))
     if now.beside:
         parts.append(html.Span(now.beside, className="beside"))
     return html.Div(parts, className="headline")
