@@ -265,6 +265,7 @@
       run: () => {
         tab(name);
         click(id);
+        editor.byId(id)?.scrollIntoView({ block: "nearest" });
       },
       when: () => !editor.byId(id)?.matches(":disabled"),
     }));
@@ -305,6 +306,7 @@
       memory: "optimal within memory",
       pipeline: "pipeline",
     }),
+    ...choices("costs", "Costs:", { estimate: "estimated from shapes", measured: "from a profile" }),
   ];
 
   /* Of models that take a prompt and then one token at a time. */

@@ -186,7 +186,8 @@
             className: "popover-panel",
             /** @param {Event} event */
             onClick: (event) => {
-              if (menu && /** @type {HTMLElement} */ (event.target).closest("button")) setTimeout(() => setOpen(false), 0);
+              if (/** @type {HTMLElement} */ (event.target).closest(menu ? "button" : "[data-command]"))
+                setTimeout(() => setOpen(false), 0);
             },
           },
           children,

@@ -62,7 +62,6 @@
     lowerDevice: (name) => editor.edit({ do: "lower-device", name }),
     forgetProfile: (name) => editor.edit({ do: "forget-profile", name }),
     putBackProfile: (name) => editor.edit({ do: "put-back-profile", name }),
-    useCosts: (costs) => editor.set("costs", { value: costs }),
     removeDevice: (name) => editor.edit({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from editor.graph.graph import Graph
@@ -88,6 +89,25 @@ def lengths_note(graph: Graph) -> str:
         f"{pluralize(size, 'token')} in total ({total}) is less than {seen:,} past ({past}) and {tokens:,} new ({new}) "
         "together, which is right only for a cache that has room for more tokens than it holds"
     )
+
+
+def with_total(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Other sizes of a model, with total tokens of a decoder's step that remain past and new ones together, where they are now.
+
+    Args:
+        graph: the model with its present sizes.
+        sizes: by open dimension. If only the total is another one, the past tokens follow it.
+    """
+    found = {meaning: name for name, meaning in reversed(meanings(graph).items()) if name in sizes}
+    total, past, new = (found.get(m) for m in (Meaning.TOTAL, Meaning.PAST, Meaning.SEQUENCE))
+    now = graph.define
+    if not (total and past and new) or now.get(total) != now.get(past, 0) + now.get(new, 0):
+        return dict(sizes)
+    if sizes[total] == now[total]:
+        return {**sizes, total: sizes[past] + sizes[new]}
+    if sizes[past] == now[past] and sizes[new] < sizes[total]:
+        return {**sizes, past: sizes[total] - sizes[new]}
+    return dict(sizes)
 
 
 def _meaning(graph: Graph, tensor: int, dims: tuple[int | str, ...], axis: int) -> Meaning:

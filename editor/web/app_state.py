@@ -28,6 +28,7 @@ from editor.errors import (
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.measure.prediction import correct_profiles
+from editor.graph.dimension_meanings import with_total
 from editor.graph.dimension_names import with_names
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
@@ -318,8 +319,9 @@ class AppState:
             Cancelled: it was told to stop.
         """
         document = self.document(document_id)
+        sizes = with_total(document.graph, {**document.graph.define, **define})
         graph = check_same(
-            self.load(document.graph.path, {**document.graph.define, **define}),
+            self.load(document.graph.path, sizes),
             document.graph.sha256,
         )
         if dict(graph.define) == dict(document.graph.define):

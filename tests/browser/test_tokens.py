@@ -211,3 +211,20 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     assert page.evaluate(
         "() => heteroCy.edges('.state').every((e) => e.isLoop() && e.visible() && e.controlPoints().length)"
     )
+
+
+def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_near(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '2MB')}")
+    ready(page)
+    verdict = page.locator("#verdict")
+    says(verdict, "Does not fit: Card needs")
+    verdict.get_by_role("button", name="Split within memory").click()
+    expect(verdict.get_by_text("Does not fit")).to_have_count(0, timeout=30_000)
+    expect(page.locator("#policy")).to_have_value("memory")
+    page.click("#sizes-open")
+    page.get_by_role("button", name="A placement each for prompt and tokens").click()
+    expect(page.locator(".popover-panel")).to_have_count(0)
+    expect(page.locator("#phases-result > *").first).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")

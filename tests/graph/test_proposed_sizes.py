@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.execution.invented_inputs import random_inputs
+from editor.graph.dimension_meanings import with_total
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 
 
@@ -381,3 +382,22 @@ def test_lengths_of_a_step_that_contradict_each_other_are_said(tmp_path: Path) -
     assert note.startswith(
         "50 tokens in total (total_sequence_length) is less than 127 past (past_sequence_length) and"
     )
+
+
+def test_the_total_follows_past_and_new_tokens_and_the_past_a_total(tmp_path: Path) -> None:
+    now = {
+        "batch": 1,
+        "sequence_length": 1,
+        "past_sequence_length": 127,
+        "total_sequence_length": 128,
+    }
+    graph = editor.load_model(fused_decoder(tmp_path), now)
+    longer = with_total(graph, {**now, "past_sequence_length": 2000})
+    assert longer == {**now, "past_sequence_length": 2000, "total_sequence_length": 2001}
+    whole = with_total(graph, {**now, "total_sequence_length": 512})
+    assert whole == {**now, "past_sequence_length": 511, "total_sequence_length": 512}
+    both = {**now, "past_sequence_length": 10, "total_sequence_length": 4096}
+    assert with_total(graph, both) == both, "room for more tokens than there are"
+    roomy = editor.load_model(fused_decoder(tmp_path), both)
+    assert with_total(roomy, {**both, "past_sequence_length": 20})["total_sequence_length"] == 4096
+    assert with_total(graph, {**now, "batch": 2}) == {**now, "batch": 2}

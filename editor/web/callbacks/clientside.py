@@ -42,7 +42,7 @@ def register(app: Dash) -> None:
     add("ribbonBy", Input("ribbon-by", "value"))
     add("comparisonArrived", Input("compare-result", "children"))
     for result in (
-        *("hints-result", "advice-result"),
+        *("hints-result", "advice-result", "phases-result"),
         *("sizes-result", "audit-result", "versions-result"),
     ):
         add("intoView", Input(result, "children"), State(result, "id"))

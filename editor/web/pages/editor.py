@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import dash_cytoscape as cyto
@@ -30,6 +29,7 @@ from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import icon_button, scheme_toggle, size_field
+from editor.web.panels.phases_panel import has_phases
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -205,7 +205,7 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                             ),
                             html.Span("·"),
                             html.Span(constants, className="model-constants", title=constants),
-                            *_sizes(graph.define),
+                            *_sizes(graph),
                         ],
                         className="model-what",
                     ),
@@ -254,10 +254,17 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
     )
 
 
-def _sizes(define: Mapping[str, int]) -> list[Any]:
+def _sizes(graph: Graph) -> list[Any]:
     """Input sizes, and a form to change them: pins and layouts are kept."""
+    define = graph.define
     if not define:
         return []
+    phases = html.Button(
+        "A placement each for prompt and tokens …",
+        className="tool small",
+        title="Opens Compare, Prompt and tokens",
+        **{"data-command": "run-phases-start"},
+    )
     raw = ", ".join(f"{name}={size}" for name, size in define.items())
     form = [size_field("size", name, size) for name, size in define.items()]
     return [
@@ -270,6 +277,7 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
                     className="hint",
                 ),
                 controls.Button("Apply", id="sizes-apply", primary=True),
+                phases if has_phases(graph) else None,
             ],
             id="sizes-open",
             label=sizes_in_words(define),

@@ -78,6 +78,7 @@ def compare_panel(graph: Graph) -> html.Div:
     """What stands in the Compare tab."""
     return html.Div(
         [
+            *phases_form(graph),
             html.Div(
                 [
                     controls.Button("Compare", id="compare-start", primary=True),
@@ -101,7 +102,6 @@ def compare_panel(graph: Graph) -> html.Div:
                 id="compare-result",
             ),
             *_sizes_form(graph.define),
-            *phases_form(graph),
             *audit_form(graph),
             *versions_form(),
         ],

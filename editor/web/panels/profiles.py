@@ -50,7 +50,7 @@ def profiles_view(document: Document) -> list[Any]:
     if costs_value(document) != "measured" and has_profile(document):
         words, title = "Use them now", "Sets the costs to those of the profiles"
         use = html.Button(
-            words, className="tool small", title=title, **{"data-use-costs": "measured"}
+            words, className="tool small", title=title, **{"data-command": "costs-measured"}
         )
     return [
         html.H3("Profiles"),

@@ -53,12 +53,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
         for name, size in over_memory(document).items()
     ]
     if over:
-        way = (
-            "; try the policy Optimal within memory"
-            if document.placement.settings.policy != "memory"
-            else ""
-        )
-        words = f"Over memory: {', '.join(over)}{way}"
+        words = f"Over memory: {', '.join(over)}"
         parts.append(html.Span(words, className="figure warning", title=words))
     for note in document.graph.own_notes:
         parts.append(html.Span(note, className="figure warning", title=note))

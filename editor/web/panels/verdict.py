@@ -108,7 +108,15 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
     ]
     more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
     words = f"Does not fit: {needs[0]}{more}"
-    return html.P(words, className="sentence unfit", title="\n".join(needs))
+    way = None
+    if document.placement.settings.policy != "memory":
+        way = html.Button(
+            "Split within memory",
+            className="tool small",
+            title="The policy “Optimal within memory”: the least latency of what fits",
+            **{"data-command": "policy-memory"},
+        )
+    return html.P([words, " ", way], className="sentence unfit", title="\n".join(needs))
 
 
 def _said(document: Document) -> list[Any]:
