@@ -216,7 +216,7 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
 def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_near(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
-    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '2MB')}")
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '400kB')}")
     ready(page)
     verdict = page.locator("#verdict")
     says(verdict, "Does not fit: Card needs")
