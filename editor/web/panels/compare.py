@@ -496,7 +496,10 @@ def _reasons(now: Placement, there: Placement) -> list[Any]:
     lines = [f"{pluralize(len(ops), 'op')} here {reason}" for reason, ops in found[:_MOST_REASONS]]
     if (more := len(found) - _MOST_REASONS) > 0:
         lines.append(f"… and {pluralize(more, 'more reason')}")
-    return [html.Div(line, className="hint") for line in lines]
+    if len(lines) < 2:
+        return [html.Div(line, className="hint") for line in lines]
+    summary = html.Summary(f"{pluralize(sum(len(ops) for ops, _ in found), 'op')} elsewhere: why")
+    return [html.Details([summary, *(html.Div(line, className="hint") for line in lines)])]
 
 
 def _audited(layout: Layout) -> Any:
