@@ -253,6 +253,7 @@
     editor.panesFollow();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");
+      page.hold = null; // of the document before
       document.title = `${document.querySelector(".model-name")?.textContent || ""} · Hetero Editor`; // several tabs are told apart
       editor.restorePanels();
       [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait)); // uploads load late
