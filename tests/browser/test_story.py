@@ -518,7 +518,9 @@ def test_a_device_may_be_called_anything(fresh: Page) -> None:
     expect(page.locator("#notice")).not_to_contain_text("none is known")
     page.select_option("#device-add", "NPU(hailo8)")
     with page.expect_download():
-        page.locator(".device-form", has_text="unofficial").get_by_role("button", name="Kit").click()
+        page.locator(".device-form", has_text="unofficial").get_by_role(
+            "button", name="Kit"
+        ).click()
     says(page.locator("#notice"), "none is known for Hailo: times of its vendor's tool")
 
 
