@@ -475,7 +475,11 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     expect(link).to_have_attribute("placeholder", "assumed 20 µs")
     link.fill("50us")
     link.press("Enter")
-    says(page.locator("#history"), "devices: NPU: link latency 50us")
+    step = page.locator("#history .step.now .step-words")
+    says(step, "devices: NPU: link latency 50us")
+    assert step.evaluate(
+        "(e) => e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth"
+    ), "the value, which stands at the end, was cut"
     expect(page.locator("#device-problem")).to_be_empty()
     says_exactly(
         page.locator("#device-refused"), "Refused, and not in use: Memory of OpenVINO “much”."

@@ -80,9 +80,10 @@ def plan(document: Document) -> list[Any]:
                 ),
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
-                    f"{percent(share[i])} of the run"
+                    f"{percent(share[i])}"
                     if placement.op_counts[d.name]
-                    else "no ops"
+                    else "no ops",
+                    title="Time of its ops, and their share of the run",
                 ),
                 html.Span(
                     className="share-bar",
