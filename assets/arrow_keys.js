@@ -51,13 +51,9 @@
     if (!goal) return;
     cy.elements(":selected").unselect();
     goal.select();
-    const box = cy.extent(),
-      p = goal.position(),
-      room = 60;
-    if (p.x < box.x1 + room || p.x > box.x2 - room || p.y < box.y1 + room || p.y > box.y2 - room) {
-      cy.stop();
-      editor.move({ center: { eles: goal } });
-    }
+    const { x1, x2, y1, y2 } = goal.boundingBox(),
+      room = 60; // what may be next
+    editor.bring({ x1: x1 - room, x2: x2 + room, y1: y1 - room, y2: y2 + room });
   }
 
   editor.provide({ step });

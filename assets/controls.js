@@ -149,6 +149,7 @@
         ...marks(props),
         id: idOf(id),
         value: text,
+        "data-sent": debounce ? shown(value) : undefined,
         rows,
         type: rows ? undefined : type,
         min,

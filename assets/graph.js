@@ -4,7 +4,8 @@
 
   const page = editor.page,
     LIT = 3,
-    READABLE = 0.4; // as in `_first_view.js`
+    READABLE = 0.4, // as in `_first_view.js`
+    CLEAR = 0.7;
 
   // dash-cytoscape passes the usual sensitivity of the wheel, and Cytoscape warns of any; `tune` sets it.
   const usual = window.dash_cytoscape?.Cytoscape.defaultProps;
@@ -252,6 +253,7 @@
     editor.panesFollow();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");
+      page.hold = null; // of the document before
       document.title = `${document.querySelector(".model-name")?.textContent || ""} · Hetero Editor`; // several tabs are told apart
       editor.restorePanels();
       [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait)); // uploads load late
@@ -445,10 +447,22 @@
     const { zoom, x, y } = window.heteroWhole(box, page.cy.width(), page.cy.height(), largest);
     move({ zoom, pan: { x, y } });
   }
+  /* Moves no further than it takes for a box to be clear of the cards; zooms where it would be too small to read, or too large. */
+  /** @type {Hetero["bring"]} */
+  function bring(box) {
+    const cy = page.cy.stop(),
+      was = cy.zoom(),
+      { zoom } = window.heteroWhole(box, cy.width(), cy.height(), was < READABLE ? CLEAR : was),
+      pan = cy.pan(),
+      x = pan.x + ((box.x1 + box.x2) / 2) * (was - zoom), // its middle stays
+      y = pan.y + ((box.y1 + box.y2) / 2) * (was - zoom),
+      to = clearOfCards(cy, box, { x, y }, zoom);
+    if (zoom !== was || to.x !== pan.x || to.y !== pan.y) move({ zoom, pan: to });
+  }
   /* Everything, but never larger than life, and clear of the lists at the top. */
   const fit = () => page.cy && lookAt(page.cy.elements().boundingBox());
 
-  editor.provide({ comeBack, move, lookAt, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
   /**
    * @param {string} scheme
    * @param {Record<string, unknown>} styles

@@ -19,6 +19,14 @@
    */
   const fieldOf = (target) => target.closest?.("input, textarea, select, [contenteditable=true]") ?? null;
 
+  /**
+   * Whether a field has nothing of its own to undo: undo and redo are then those of the plan.
+   * @param {HTMLElement} target
+   */
+  const hasNoUndo = (target) =>
+    target.matches("select, [type=checkbox]") ||
+    (target.dataset.sent === /** @type {HTMLInputElement} */ (target).value && !editor.byId("device-refused")?.textContent);
+
   /** @param {HTMLElement} target */
   const inGraph = (target) =>
     page.cy !== null &&
@@ -34,6 +42,7 @@
     if (fieldOf(target)) {
       if (key === "Escape") target.blur();
       else if (command?.where === "everywhere") run(command, event);
+      else if (command && /^(undo|redo)$/.test(command.id) && hasNoUndo(target)) run(command, event);
       return;
     }
     if (!command?.run || (command.where === "graph" && !inGraph(target))) return;

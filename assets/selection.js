@@ -3,8 +3,7 @@
   "use strict";
 
   const page = editor.page,
-    READABLE = 0.4,
-    CLEAR = 0.7;
+    READABLE = 0.4;
 
   /** @type {Hetero["opId"]} */
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
@@ -168,8 +167,9 @@
       if (ops.length > 1 || selection.count) {
         const words = `${editor.grouped(ops.length)} ${ops.length === 1 ? "op" : "ops"} selected`;
         editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
-        if (selection.reveal && ops.length > 1) showAll(nodesOf(ops));
-        else showSome(nodesOf(ops));
+        const nodes = nodesOf(ops);
+        if (selection.reveal && ops.length > 1 && nodes.nonempty()) editor.bring(nodes.boundingBox());
+        else showSome(nodes);
       }
     }
     if (selection.message) editor.say(selection.message);
@@ -222,17 +222,7 @@
       const p = n.position();
       return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
     });
-    if (!seen && nodes.nonempty()) editor.move({ center: { eles: nodes.first() } });
-  }
-
-  /* All of what was looked for, unless it is in sight; no larger than what is looked at now. */
-  /** @param {CyNodes} nodes */
-  function showAll(nodes) {
-    const cy = page.cy,
-      box = nodes.boundingBox(),
-      view = cy.extent();
-    if (nodes.empty() || (box.x1 > view.x1 && box.x2 < view.x2 && box.y1 > view.y1 && box.y2 < view.y2)) return;
-    editor.lookAt(box, Math.max(cy.zoom(), CLEAR));
+    if (!seen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
   }
 
   /** @param {() => void} work */
@@ -310,8 +300,8 @@
   function bring(elements) {
     const cy = page.cy,
       box = elements.boundingBox();
-    if (window.heteroWhole(box, cy.width(), cy.height(), 1).zoom >= READABLE) editor.lookAt(box, 1);
-    else editor.lookAt(elements.nodes().first().boundingBox(), CLEAR);
+    const fits = window.heteroWhole(box, cy.width(), cy.height()).zoom >= READABLE;
+    editor.bring(fits ? box : elements.nodes().first().boundingBox());
   }
 
   /* Goes to an op; blocks around it are opened. */
@@ -349,7 +339,7 @@
     page.cy.elements(":selected").unselect();
     node.select();
     if (stay) showSome(node);
-    else editor.lookAt(node.boundingBox(), page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom());
+    else editor.bring(node.boundingBox());
   }
 
   /** @type {Hetero["find"]} */

@@ -388,6 +388,7 @@ interface Hetero {
   /** Moves the view; `then` is called when it is there. */
   move(to: import("cytoscape").AnimateOptions, then?: () => void): void;
   lookAt(box: Bounds, largest?: number): void;
+  bring(box: Bounds): void;
   signs(devices: number[]): string;
   zoomToSelection(): void;
   fit(): void;

@@ -290,6 +290,10 @@ class Published:
         )
         return f"{dtype}; this device takes {joined(self.dtypes, 'or')}{way_out}"
 
+    def is_hearsay(self, reason: str) -> bool:
+        """Whether a refusal is by a list that is not the vendor's."""
+        return bool(self.unofficial) and self._list in reason
+
     @property
     def _list(self) -> str:
         return f"unofficial list of {self.unofficial}" if self.unofficial else "published list"

@@ -29,6 +29,7 @@ from editor.graph.flops import FUSIBLE_TYPES
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import SubModel
+from editor.runtimes.openvino.runtime import OTHER_NAMES
 
 _INLINE = 1024
 """Bytes up to which values stay in the model: runtimes need shapes while they load it."""
@@ -498,25 +499,51 @@ Made by {stamp}.
 """
 
 
-_TARGET = """Name the execution provider of {device}, or its device in OpenVINO, which the runtime must have there:
+_TARGET = """In {library} it is called {name}, and the {library} there must have it:
 
-    python run.py --runtime onnxruntime --target NAMEExecutionProvider
-    python run.py --runtime openvino --target NAME
-
-Without one of its own only the CPU is measured: the figures are then times of the CPU, and the editor says so wherever
-it uses them.
+    python run.py --runtime {runtime} --target {name}
 
 """
+_NO_TARGET = """Hetero Editor knows {device} ({backend}) neither as an execution provider of ONNX Runtime nor as a device of
+OpenVINO, and the kit measures through these. Where one of them has it there, name it with `--target`
+(`python run.py --help`). Elsewhere measure with the vendor's tool: *Import affinities or times* takes its times too.
+
+"""
+_INSTEAD = """Without a target of its own only the CPU is measured: the figures are then times of the CPU, and the editor says
+so wherever it uses them.
+
+"""
+_LIBRARIES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+
+def _called(device: Device) -> tuple[str, str] | None:
+    """The runtime that a kit can measure a device with, and what it calls the device; None where none is known."""
+    if device.runtime in KIT_RUNTIMES:
+        return device.runtime, device.provider
+    return ("openvino", device.backend.upper()) if device.backend.lower() in OTHER_NAMES else None
+
+
+def kit_note(device: Device) -> str:
+    """Says so where nothing is known that a kit can measure a device with; "" elsewhere."""
+    if device.device == "CPU" or _called(device):
+        return ""
+    return (
+        "a kit measures through an execution provider of ONNX Runtime or a device of OpenVINO, and none is known for "
+        f"{device.backend}: times of its vendor's tool can be imported in Rules"
+    )
 
 
 def _readme(model: str, device: Device, runtime: str, stamp: str) -> str:
-    names = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+    called = _called(device)
+    target = _NO_TARGET.format(device=device.name, backend=device.backend)
+    if called:
+        target = _TARGET.format(library=_LIBRARIES[called[0]], runtime=called[0], name=called[1])
     return _README.format(
         model=model,
         device=device.name,
         stamp=stamp or "Hetero Editor",
-        runtime=names.get(runtime, "ONNX Runtime or OpenVINO"),
-        target="" if device.device == "CPU" else _TARGET.format(device=device.name),
+        runtime=_LIBRARIES.get(runtime, "ONNX Runtime or OpenVINO"),
+        target="" if device.device == "CPU" else target + _INSTEAD,
     )
 
 

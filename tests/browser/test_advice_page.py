@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 import onnx.parser
-from pages import Server, node_at, ready, says
+from pages import Server, act, node_at, ready, says, until, wait_for_figure
 from playwright.sync_api import Page, expect
 
 import editor
@@ -14,6 +14,13 @@ from editor.devices.table import load_devices
 from editor.placement.placement import Settings
 from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
+
+IN_SIGHT = """() => {
+    const box = heteroCy.nodes().renderedBoundingBox({ includeLabels: false });
+    const free = heteroFree(heteroCy.width(), heteroCy.height());
+    return box.x1 >= free.left && box.x2 <= free.left + free.width && box.y1 >= free.top && box.y2 <= free.top + free.height;
+}"""
+"""Whether the whole graph is clear of the cards and of the tables."""
 
 
 def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: Path) -> None:
@@ -49,6 +56,12 @@ def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: 
     with page.expect_download() as download:
         table_.get_by_role("link", name="Save model").click()
     assert "HardSwish" not in {n.op_type for n in onnx.load(download.value.path()).graph.node}
+    page.set_viewport_size({"width": 1280, "height": 900})
+    act(page, "heteroCy.viewport({ zoom: 2, pan: { x: -400, y: -400 } })")
+    act(page, "hetero.paint([hetero.page.view.ops[2]], 0)")
+    wait_for_figure(page, "pins", 2)
+    page.keyboard.press("Control+z")  # an edit keeps the view, and not that of the next document
+    wait_for_figure(page, "pins", 1)
     table_.get_by_role("button", name="Try").click()
     page.wait_for_url(lambda url: record.id not in url, timeout=30_000)
     ready(page)
@@ -57,6 +70,7 @@ def test_a_form_is_tried_opened_and_saved(page: Page, server: Server, tmp_path: 
         page.locator("#notice"),
         "A copy of swish.onnx, rewritten so that 1 op no longer falls back. Back returns.",
     )
+    until(page, IN_SIGHT)
     page.click("role=tab[name=Fallbacks]")
     expect(page.locator("#fallbacks").get_by_text("No automatic fallbacks")).to_be_visible()
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "1")

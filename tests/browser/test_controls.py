@@ -109,6 +109,32 @@ def test_a_device_can_take_listed_ops_only(fresh: Page) -> None:
         expect(page.locator(".device-count").first).to_have_attribute("data-count", str(count))
 
 
+def test_undo_in_a_field_of_a_device_is_the_plans_unless_something_was_typed(fresh: Page) -> None:
+    """The browser emptied the field while the plan kept its value."""
+    page = fresh
+    page.get_by_role("tab", name="Devices").click()
+    field = page.locator(".device-form").first.get_by_label("Peak compute")
+    step = "hetero.page.view.step"
+    first, before = page.evaluate(step), field.input_value()
+    field.press_sequentially("3 TOPS")
+    field.press("Enter")
+    until(page, f"{step} !== {first!r}")
+    second = page.evaluate(step)
+    field.press("Control+z")
+    until(page, f"{step} === {first!r}")
+    expect(field).to_have_value(before)
+    field.press("Control+Shift+z")
+    until(page, f"{step} === {second!r}")
+    expect(field).to_have_value("3 TOPS")
+    field.press("End")
+    field.press_sequentially("x")
+    field.press("Control+z")
+    expect(field).to_have_value("3 TOPS")
+    field.blur()
+    expect(page.locator("#device-refused")).to_have_text("")
+    assert page.evaluate(step) == second
+
+
 def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(
     browser: BrowserContext, server: Server
 ) -> None:

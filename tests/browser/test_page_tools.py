@@ -412,6 +412,48 @@ def test_an_op_in_the_address_stays_where_it_was_after_a_reload(fresh: Page) -> 
     assert page.evaluate(where) == pytest.approx(before, abs=1)
 
 
+PLACE = "[heteroCy.zoom(), heteroCy.pan('x'), heteroCy.pan('y')]"
+COVERED = """() => {
+    const box = heteroCy.nodes(":selected").renderedBoundingBox(), canvas = heteroCy.container().getBoundingClientRect();
+    return ["tools", "inspector", "detail-mode", "colour-by", "dock", "zoom-in"].filter((id) => {
+        const card = document.getElementById(id).getBoundingClientRect();
+        return box.x2 + canvas.left > card.left && box.x1 + canvas.left < card.right
+            && box.y2 + canvas.top > card.top && box.y1 + canvas.top < card.bottom;
+    });
+}"""
+"""The cards over the selected node."""
+
+
+def test_the_view_moves_to_an_op_no_further_than_it_must(fresh: Page) -> None:
+    page = fresh
+    centre = "heteroCy.zoom(0.6); heteroCy.center(heteroCy.nodes('[name = \"ReduceMean\"]'))"
+    act(page, centre)
+    free, found = page.evaluate(PLACE), "heteroCy.nodes(':selected').data('name') === 'ReduceMean'"
+    page.fill("#find", "mean")
+    page.press("#find", "Enter")
+    until(page, found)
+    page.wait_for_timeout(400)  # as long as it would move
+    assert page.evaluate(PLACE) == free
+
+    for away in ("x: 500, y: 0", "x: -500, y: 0", "x: 0, y: -240", "x: 0, y: 500"):
+        act(page, f"hetero.selectNothing(); {centre}; heteroCy.panBy({{ {away} }})")
+        before = page.evaluate(PLACE)
+        page.press("#find", "Enter")
+        until(page, f"{found} && !heteroCy.animated()")
+        assert page.evaluate(COVERED) == []
+        zoom, x, y = page.evaluate(PLACE)
+        moved = [a != b for a, b in zip((zoom, x, y), before, strict=True)]
+        assert moved == [False, "y: 0" in away, "x: 0" in away]
+
+    act(page, "hetero.selectNothing(); hetero.stepChange(1)")
+    until(page, "heteroCy.nodes(':selected').nonempty() && !heteroCy.animated()")
+    assert page.evaluate(COVERED) == [] and page.evaluate(PLACE)[0] == 0.6
+    act(page, "heteroCy.zoom(0.2)")  # too small for names
+    page.press("#find", "Enter")
+    until(page, f"{found} && !heteroCy.animated()")
+    assert page.evaluate(COVERED) == [] and page.evaluate(PLACE)[0] >= 0.4
+
+
 def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Benchmark]")

@@ -475,7 +475,11 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     expect(link).to_have_attribute("placeholder", "assumed 20 µs")
     link.fill("50us")
     link.press("Enter")
-    says(page.locator("#history"), "devices: NPU: link latency 50us")
+    step = page.locator("#history .step.now .step-words")
+    says(step, "devices: NPU: link latency 50us")
+    assert step.evaluate(
+        "(e) => e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth"
+    ), "the value, which stands at the end, was cut"
     expect(page.locator("#device-problem")).to_be_empty()
     says_exactly(
         page.locator("#device-refused"), "Refused, and not in use: Memory of OpenVINO “much”."
@@ -515,6 +519,13 @@ def test_a_device_may_be_called_anything(fresh: Page) -> None:
     with page.expect_download() as download:
         form.get_by_role("button", name="Kit").click()
     assert download.value.suggested_filename.endswith(".zip")
+    expect(page.locator("#notice")).not_to_contain_text("none is known")
+    page.select_option("#device-add", "NPU(hailo8)")
+    with page.expect_download():
+        page.locator(".device-form", has_text="unofficial").get_by_role(
+            "button", name="Kit"
+        ).click()
+    says(page.locator("#notice"), "none is known for Hailo: times of its vendor's tool")
 
 
 def test_two_fields_that_are_finished_at_once_are_both_changed(fresh: Page) -> None:

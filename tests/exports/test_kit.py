@@ -24,7 +24,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import editor
 from editor.errors import EditorError
-from editor.exports.kit import MOST_PIECES, groups_of, pieces_of
+from editor.exports.kit import MOST_PIECES, groups_of, kit_note, pieces_of
 from editor.kinds import Kind
 from editor.placement.device_profile import (
     DeviceProfile,
@@ -463,13 +463,32 @@ def test_a_kit_explains_itself_to_who_finds_it(tmp_path: Path) -> None:
     plan = plan_of(SMALL)
     names = {path.name for path in plan.write_kit(tmp_path, runtime="openvino")}
     text = (tmp_path / "README.md").read_text()
-    assert "execution provider of NPU" in text and "only the CPU is measured" in text
+    assert "--runtime openvino --target NPU\n" in text and "only the CPU is measured" in text
     assert (
         text.startswith(f"# Measures {plan.graph.name} for NPU\n")
         and "numpy, and OpenVINO;" in text
     )
     for pattern in re.findall(r"`([a-z_*]+\.[a-z*]+)`", text):
         assert pattern == "profile.json" or any(fnmatch(name, pattern) for name in names), pattern
+
+
+@pytest.mark.parametrize(
+    ("entry", "command"),
+    [
+        ({"backendName": "QNN"}, "--runtime onnxruntime --target QNNExecutionProvider"),
+        ({"backendName": "OpenVINO.GPU"}, "--runtime openvino --target GPU"),
+        ({"backendName": "Hailo"}, ""),
+    ],
+)
+def test_a_kit_says_what_the_device_is_called_where_that_is_known(
+    tmp_path: Path, entry: dict[str, str], command: str
+) -> None:
+    plan = plan_of(SMALL, [{"name": "card", **entry}, {"name": "CPU", "backendName": "CPU"}])
+    plan.write_kit(tmp_path, "card")
+    text = (tmp_path / "README.md").read_text()
+    assert f"    python run.py {command}".rstrip() + "\n" in text
+    assert ("times too" in text) == (not command) == bool(kit_note(plan.devices[0]))
+    assert command or "card (Hailo) neither" in text
 
 
 def test_a_kit_states_the_whole_numbers_that_its_models_take(tmp_path: Path) -> None:

@@ -187,6 +187,35 @@ def test_edges_from_a_chain_into_parallel_boxes_do_not_cross() -> None:
     assert [x for _, x in sorted(ways)] == sorted(x for _, x in ways), "in the same order"
 
 
+def test_an_input_stands_right_above_where_its_edge_enters_a_box() -> None:
+    """It stood above the middle of the box, and its edge was a slanted stub: SegFormer again."""
+    source = np.array([0, 1, 2, 3, 1, 2, 3, 4, 5])
+    target = np.array([1, 2, 3, 4, 5, 5, 5, 5, 6])
+    around = [(), (0,), (0,), (0,), (0,), (), ()]
+    drawing = draw_nested(np.arange(7), source, target, around, SIZE, small=[0, 6])
+    assert [x for x, _ in drawing.bends.get(0, ())] == [drawing.x[0]]
+    assert drawing.x[0] == drawing.x[1] != drawing.boxes[0].x
+
+
+@given(drawings())
+def test_inputs_and_outputs_that_stand_straight_touch_nothing(drawn: Drawn) -> None:
+    edges, around, _ = drawn
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    small = [
+        node
+        for node, boxes in enumerate(around)
+        if not boxes and sum(node in edge for edge in edges) < 2
+    ]
+    rank = np.arange(len(around))
+    drawing = draw_nested(rank, ends[:, 0], ends[:, 1], around, SIZE, small)
+    places = zip(drawing.x, drawing.y, strict=True)
+    nodes = [Box(float(x), float(y), *SIZE) for x, y in places]
+    for a, b in combinations(nodes, 2):
+        assert not touching(a, b)
+    for node in small:
+        assert not any(touching(nodes[node], box) for box in drawing.boxes.values())
+
+
 def test_ops_beside_a_tall_box_stand_in_one_column_before_and_one_behind_it() -> None:
     """Each op behind it had a column of its own."""
     source, target = np.arange(29), np.arange(1, 30)

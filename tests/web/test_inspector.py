@@ -66,7 +66,10 @@ def opened(folder: Path, table: list[dict[str, Any]] = TABLE, refused: str = "")
     decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
     record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
     reasons = ["no kernel" if kind == refused else "" for kind in graph.op_types]
-    able = {entry["name"]: Capability.everything(graph) for entry in table}
+    able = {
+        d.name: Capability.everything(graph).without(d.published.refusals(graph))
+        for d in load_devices(table)
+    }
     able["A"] = able["A"].without(reasons)
     return Document(store, record, Solver(graph, decisions, able))
 
@@ -119,6 +122,28 @@ def test_what_the_device_table_excludes_is_told_apart_from_what_a_device_cannot_
     assert excluded in words_of(hover(both, [gemm], []))
     for ops in ([reshape], [gemm, reshape]):
         assert cannot in words_of(hover(both, ops, [])), "not all of these are only excluded"
+
+
+def test_an_unofficial_list_does_not_say_that_a_device_cannot_run_an_op(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["x"], ["m"], axes=[2, 3]),
+            helper.make_node("Softmax", ["m"], ["y"]),
+        ],
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [value("y", TensorProto.FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    table = [{"name": "N", "preset": "hailo8"}, *TABLE]
+    both = opened(tmp_path, table)
+    mean, softmax = op(both, "ReduceMean"), op(both, "Softmax")
+    assert "✗ was refused when tried" in mean and "✗ not known to run" in softmax
+    for words in (mean, softmax):
+        assert "cannot run" not in words
+        assert "[source]" in words and "https://" not in words
 
 
 def test_an_op_that_onnx_does_not_define_has_its_attributes_only(document: Document) -> None:

@@ -349,7 +349,7 @@ def test_the_load_of_the_devices_and_what_a_split_adds_are_the_latency_of_the_st
     costs, _ = op_costs(document)
     price = document.placement.price(costs)
     shown = re.findall(
-        r"ops in ([\d.]+) (ms|µs), (?:< )?\d+ % of the run",
+        r"ops in ([\d.]+) (ms|µs), (?:< )?\d+ %",
         re.sub(r"1 op in", "1 ops in", str(plan(document))),
     )
     load = sum(float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] for number, unit in shown)

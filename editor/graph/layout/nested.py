@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,6 +33,13 @@ class Box:
     y: float
     width: float
     height: float
+
+    def touches(self, other: Box) -> bool:
+        """Whether they have a point in common."""
+        return (
+            abs(self.x - other.x) < (self.width + other.width) / 2
+            and abs(self.y - other.y) < (self.height + other.height) / 2
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +248,11 @@ class _Nested:
         if box != _MODEL:
             inside.boxes[box] = Box(0.0, 0.0, inside.width, inside.height)
         dx, dy = -(left + right) / 2, -(top + bottom) / 2
+        _mirror(level, drawing, inner)
+        for i in [*small, *reversed(small)]:  # one may make room for the next, at either side
+            _straighten(i, level, drawing, inner, wide, high)
         for i, node in enumerate(nodes):
             inside.at[node] = (float(x[i]) + dx, float(y[i]) + dy)
-        _mirror(level, drawing, inner)
         for i, one in enumerate(inner, len(nodes)):
             inside.add(one, float(x[i]) + dx, float(y[i]) + dy)
         self._route(level, drawing, inside, (dx, dy))
@@ -301,6 +311,44 @@ def _mirror(level: _Level, drawing: Drawing, inner: Sequence[_Inside]) -> None:
         places = np.array([x for *_, x in sorted(ways)])
         if np.triu(np.sign(places[:, None] - places)).sum() > 0:  # further left, but comes later
             box.mirror()
+
+
+def _straighten(
+    i: int, level: _Level, drawing: Drawing, inner: Sequence[_Inside], wide: Floats, high: Floats
+) -> None:
+    """Puts an input or output right above or below where its only edge crosses the border of a box.
+
+    Only where nothing stands or passes in its row on the way there: so nothing is crossed that was not before.
+    """
+    x, y = drawing.x, drawing.y
+    ways = [number for number, ends in enumerate(level.edges) if i in ends]
+    (a, b), edges = list(level.edges.items())[ways[0]] if ways else ((i, i), [])
+    other = a + b - i
+    if len(ways) != 1 or len(edges) != 1 or ways[0] in drawing.bends:
+        return
+    if not 0 <= other - level.sides < len(inner):
+        return
+    box = inner[other - level.sides]
+    points = (box.entering if i == a else box.leaving).get(edges[0])
+    if points is None:
+        return
+    wish = float(x[other]) + points[0 if i == a else -1][0]
+    row = set(np.flatnonzero(abs(y[: len(wide)] - y[i]) < (high + high[i]) / 2).tolist())
+    there = [Box(x[v], y[v], wide[v], high[v]) for v in row if v != i]
+    there += [
+        Box(*((p + q) / 2 for p, q in zip(one, two, strict=True)), *abs(np.subtract(one, two)))
+        for number, ends in enumerate(level.edges)
+        for one, two in pairwise(
+            [
+                *((x[v], y[v]) for v in ends[:1] if v not in row),
+                *drawing.bends.get(number, ()),
+                *((x[v], y[v]) for v in ends[1:] if v not in row),
+            ]
+        )
+    ]
+    way = Box((wish + x[i]) / 2, y[i], abs(wish - x[i]) + wide[i] + 2 * SIDE, high[i])
+    if not any(one.touches(way) for one in there):
+        x[i] = wish
 
 
 class _Level:

@@ -79,7 +79,7 @@ PROPERTIES = (
 
 
 NAME = "openvino"
-_OTHER_NAMES = frozenset(
+OTHER_NAMES = frozenset(
     {"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"}
 )
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
@@ -130,7 +130,7 @@ class OpenVino(RuntimeDefaults):
             return self._target((provider or unit or "CPU").upper())
         if provider:
             return None
-        if base.lower() in _OTHER_NAMES or (base.lower() == "gpu" and (not unit or unit.isdigit())):
+        if base.lower() in OTHER_NAMES or (base.lower() == "gpu" and (not unit or unit.isdigit())):
             target = self._target(name.upper())
             return target if target.present else None
         return None

@@ -13,6 +13,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.glow import partition_log
+from editor.exports.kit import kit_device, kit_note
 from editor.exports.registry import export_notes, foreign_note
 from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
@@ -47,6 +48,9 @@ def register(app: Dash, state: AppState) -> None:
             form = what.removeprefix("bundle:")
             foreign = foreign_note(form, document.devices)
             notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
+            if form.startswith("kit"):
+                named = _device_at(document, form[4:]) if ":" in form else ""
+                notes += filter(None, [kit_note(kit_device(document.devices, named))])
             said = [f"{note[:1].upper()}{note[1:]}" for note in notes]
             return content, notice(". ".join([f"Downloaded {content['filename']}", *said]))
         except EditorError as error:

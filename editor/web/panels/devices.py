@@ -431,10 +431,10 @@ def history_list(document: Document) -> list[Any]:
 
 
 def _step_words(label: str) -> Any:
-    """A step in words; of "name → device" the name is cut where it is long, at its front."""
+    """A step in words; of "name → device" the name is cut where it is long, at its front, and other words take more lines."""
     what, arrow, device = label.rpartition(" → ")
     if not arrow:
-        return label
+        return html.Span(label, className="step-words")
     return [
         html.Span(html.Bdi(what), className="step-what"),
         html.Span(arrow + device, className="step-to"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from editor.devices.published import Published
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
@@ -34,6 +35,7 @@ from editor.web.panels.parts import (
     planned_badge,
     runtime_beside,
     swatch,
+    with_link,
 )
 from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
@@ -78,9 +80,10 @@ def plan(document: Document) -> list[Any]:
                 ),
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
-                    f"{percent(share[i])} of the run"
+                    f"{percent(share[i])}"
                     if placement.op_counts[d.name]
-                    else "no ops"
+                    else "no ops",
+                    title="Time of its ops, and their share of the run",
                 ),
                 html.Span(
                     className="share-bar",
@@ -266,6 +269,7 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
             [
                 _verdict(
                     v,
+                    document.devices[i].published,
                     bool(document.placement.constraints.able[number, i]),
                     document.placement.constraints.excluded(number, i),
                     colours,
@@ -535,20 +539,38 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
+def _mark(published: Published, reason: str, excluded: bool) -> html.Span:
+    """Says that a device does not take an op; an unofficial list does not show that the device cannot run it."""
+    if excluded:
+        return html.Span("✗ excluded by the device table", className="no")
+    if not published.is_hearsay(reason):
+        return html.Span("✗ cannot run it", className="no")
+    tried = "✗ was refused when tried" if "refused" in reason else "✗ not known to run"
+    return html.Span(tried, className="no warn")
+
+
 def _verdict(
-    verdict: Any, able: bool, excluded: bool, colours: dict[str, str], seconds: str | None
+    verdict: Any,
+    published: Published,
+    able: bool,
+    excluded: bool,
+    colours: dict[str, str],
+    seconds: str | None,
 ) -> html.Li:
     """What a device can do, apart from what pins and rules leave of it, and what it takes."""
-    can = "✓ can run it" if seconds is None else f"✓ {seconds}"
-    cannot = "✗ excluded by the device table" if excluded else "✗ cannot run it"
-    mark = html.Span(can if able else cannot, className="yes" if able else "no")
+    can = html.Span("✓ can run it" if seconds is None else f"✓ {seconds}", className="yes")
+    mark = can if able else _mark(published, verdict.reason, excluded)
     reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li(
         [
             swatch(colours[verdict.device]),
             html.Span(verdict.device, className="device-name"),
             mark,
-            html.Div(reason, className="reason", title=condition_title(verdict.condition))
+            html.Div(
+                with_link(reason, published.source if published.source in reason else ""),
+                className="reason",
+                title=condition_title(verdict.condition),
+            )
             if reason
             else None,
         ]

@@ -128,7 +128,7 @@ def subgraph_table(document: Document) -> html.Div:
         device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
-        {"field": "kind", "headerName": "Time is", "width": 116},
+        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 112},
         {
             "field": "types",
             "headerName": "Main ops",
