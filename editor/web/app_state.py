@@ -250,6 +250,16 @@ class AppState:
             EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for,
                 ``EarlierWorkError`` when the request says to ask and the earlier work was edited.
         """
+        try:
+            return self._opened(request)
+        except EditorError:
+            if self._first is None and request is not self.start:
+                self._head_start = (
+                    None  # the page says why it failed; whoever asks again has mended it
+                )
+            raise
+
+    def _opened(self, request: OpenRequest) -> Document:
         path = self.checked_path(request)
         if path.suffix == ".json":
             return self.open_plan(path)

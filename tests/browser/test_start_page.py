@@ -132,6 +132,22 @@ def test_an_error_goes_when_something_else_is_tried(
     expect(page.locator("#open-error").get_by_text("no such file")).to_be_visible()
 
 
+def test_what_could_not_be_opened_at_the_start_is_mended_on_the_page(
+    page: Page, serve: Serve, tmp_path: Path, model: Path
+) -> None:
+    wanted = tmp_path / "later.onnx"
+    server = serve(str(wanted), "--devices", "GPU,GPU.1,CPU")
+    page.goto(server.url)
+    says(page.locator("#open-error"), "later.onnx: no such file")
+    expect(page.locator("#path")).to_have_value(str(wanted))
+    expect(page.locator("#devices-spec")).to_have_value("GPU,GPU.1,CPU")
+    wanted.write_bytes(model.read_bytes())
+    page.click("#open-path")
+    ready(page)
+    expect(page.locator("#open-error")).to_have_count(0)
+    expect(page.locator("[data-device='GPU.1']")).to_be_visible()
+
+
 def test_recent_work_on_other_presets_looks_different(
     page: Page, server: Server, model: Path
 ) -> None:
