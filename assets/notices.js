@@ -3,7 +3,8 @@
 ((editor) => {
   "use strict";
 
-  const SHORT = 8_000;
+  const { page } = editor,
+    SHORT = 8_000;
   let timer = 0;
 
   function noticed() {
@@ -39,6 +40,7 @@
     if (!models) return;
     sessionStorage.setItem(CLOSED, JSON.stringify([...hideClosed(), models]));
     hideClosed();
+    if (page.cy) editor.settle(page.cy); // there is more room now
     editor.byId("canvas")?.focus();
   }
 
