@@ -249,14 +249,25 @@ def _own_model(devices: str, path: str) -> list[Any]:
             className="own",
         ),
         html.H3("On these devices, in this order"),
-        controls.MultiSelect(
-            id="devices-choice",
-            data=choices()[1:],
-            label="Planned devices, tried first",
-            value=[],
-            placeholder="Add one …",
+        html.Div(
+            [
+                html.P(
+                    "Not used: what is typed below counts. Choose here to replace it.",
+                    className="hint",
+                    role="status",
+                ),
+                controls.MultiSelect(
+                    id="devices-choice",
+                    data=choices()[1:],
+                    label="Planned devices, tried first",
+                    value=[],
+                    placeholder="Add one …",
+                ),
+                _machine(),
+            ],
+            id="devices-chosen",
+            className="devices-chosen",
         ),
-        _machine(),
         html.Details(
             [
                 html.Summary("Type a device table"),
