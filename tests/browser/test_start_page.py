@@ -238,16 +238,17 @@ def test_nothing_moves_while_an_example_opens(page: Page, server: Server) -> Non
     before = example.bounding_box()
     held: list[Route] = []
     page.route(
-        "**/_dash-update-component",
+        "**/_dash-update-component*",
         lambda route: (
             held.append(route)
             if "opened.data" in (route.request.post_data or "")
             else route.continue_()
         ),
     )
-    example.click()
+    with page.expect_request(lambda request: "opened.data" in (request.post_data or "")):
+        example.click()
     expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_in_viewport(ratio=1)
-    assert example.bounding_box() == before
+    assert example.bounding_box() == before and held
     for route in held:
         route.continue_()
     page.unroute_all()
