@@ -65,7 +65,7 @@
       queue.seen = answer.view.version;
       queue.waiting = queue.waiting.filter((each) => each.edit.sequence > answer.sequence);
       editor.showUnstored("");
-      if (page.view.document === document) show(answer, !queue.waiting.length);
+      if (page.view.document === document) show(answer, sent, !queue.waiting.length);
       for (const each of sent) if (each.edit.sequence <= answer.sequence) each.then?.();
       send(document);
     } catch (error) {
@@ -96,10 +96,12 @@
   }
 
   /* What the server says of a plan, and of the edits that made it. */
-  /** @param {Messages.EditsAnswer} answer @param {boolean} all whether no edit waits */
-  function show(answer, all) {
+  /** @param {Messages.EditsAnswer} answer @param {Waiting[]} sent @param {boolean} all whether no edit waits */
+  function show(answer, sent, all) {
     editor.apply(answer.view);
-    for (const [id, children] of Object.entries(answer.panels)) editor.set(id, { children });
+    const { notice, ...panels } = answer.panels;
+    for (const [id, children] of Object.entries(panels)) editor.set(id, { children });
+    if (notice || sent.some((each) => each.edit.do !== "show")) editor.set("notice", { children: notice });
     if (answer.selection) editor.choose(answer.selection);
     if (all) showAutomatic(answer.view);
     editor.planChanged();

@@ -85,11 +85,8 @@
       height = cy.height();
     cy.on("resize", () => {
       if (cy.width() === width && cy.height() === height) return; // an edit: what the cards cover may have changed, the view stays
-      // who has not moved the view sees the whole graph, or where it begins where that is too small to read; else what was
-      // in the middle stays there
-      if (whole && seesWhole(cy)) given ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
-      else if (given && isAt(cy, given)) showFirst(cy, given);
-      else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
+      // what was in the middle stays there
+      if (!settle(cy)) cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
     });
@@ -346,6 +343,15 @@
     } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
   }
 
+  /** Who has not moved the view sees the whole graph, or where it begins where that is too small to read; false for others.
+   * @type {Hetero["settle"]} */
+  function settle(cy) {
+    if (whole && seesWhole(cy)) given ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
+    else if (given && isAt(cy, given)) showFirst(cy, given);
+    else return false;
+    return true;
+  }
+
   /** @param {Cy} cy */
   const seesWhole = (cy) => isAt(cy, whole);
 
@@ -462,7 +468,21 @@
   /* Everything, but never larger than life, and clear of the lists at the top. */
   const fit = () => page.cy && lookAt(page.cy.elements().boundingBox());
 
-  editor.provide({ comeBack, move, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
+  editor.provide({
+    comeBack,
+    move,
+    lookAt,
+    bring,
+    zoomToSelection,
+    hold,
+    centre,
+    zoom,
+    fit,
+    settle,
+    apply,
+    expectGraph,
+    panelsShown,
+  });
   /**
    * @param {string} scheme
    * @param {Record<string, unknown>} styles

@@ -1,24 +1,21 @@
-/* Messages over the graph go away by themselves: soon where nothing went wrong, later where there is something to do.
-   What is said of weights that are not here stays until it is closed. */
+/* Messages over the graph go away by themselves where nothing went wrong. What was refused stays until it is closed or the
+   next edit succeeds; what is said of weights that are not here, until it is closed. */
 ((editor) => {
   "use strict";
 
-  const SHORT = 8_000,
-    LONG = 25_000;
+  const { page } = editor,
+    SHORT = 8_000;
   let timer = 0;
 
   function noticed() {
     const note = editor.byId("notice")?.firstElementChild;
     clearTimeout(timer);
-    if (!note) return;
+    if (!note || note.classList.contains("bad")) return;
     const wait = () => {
       clearTimeout(timer);
-      timer = setTimeout(
-        () => {
-          if (note.isConnected) editor.closeNotice();
-        },
-        note.classList.contains("bad") ? LONG : SHORT,
-      );
+      timer = setTimeout(() => {
+        if (note.isConnected) editor.closeNotice();
+      }, SHORT);
     };
     note.addEventListener("pointerenter", () => clearTimeout(timer));
     note.addEventListener("pointerleave", wait);
@@ -43,6 +40,7 @@
     if (!models) return;
     sessionStorage.setItem(CLOSED, JSON.stringify([...hideClosed(), models]));
     hideClosed();
+    if (page.cy) editor.settle(page.cy); // there is more room now
     editor.byId("canvas")?.focus();
   }
 

@@ -201,18 +201,30 @@
     send((await Promise.all(entries.map(partsOf))).flat());
   });
 
-  /* The devices that were chosen, as the field for device tables takes them. */
-  editor.callbacks({
-    chooseDevices: (
-      /** @type {string[] | null} */ planned,
-      /** @type {boolean[]} */ ticked,
-      /** @type {{ name: string }[]} */ here,
-    ) => {
-      const names = [...(planned ?? []), ...here.flatMap(({ name }, i) => (ticked[i] ? name : []))];
-      const limited = names.every((name) => name.includes("(")); // accelerators that leave ops to the CPU
-      return `HETERO:${[...names, ...(limited ? ["CPU"] : [])].join(",")}`;
-    },
-  });
+  /**
+   * The devices that were chosen, as the field for device tables takes them.
+   * @param {string[] | null} planned
+   * @param {boolean[]} ticked
+   * @param {{ name: string }[]} here
+   */
+  function chooseDevices(planned, ticked, here) {
+    const names = [...(planned ?? []), ...here.flatMap(({ name }, i) => (ticked[i] ? name : []))];
+    const limited = names.every((name) => name.includes("(")); // accelerators that leave ops to the CPU
+    return `HETERO:${[...names, ...(limited ? ["CPU"] : [])].join(",")}`;
+  }
+
+  /** @param {string} text */
+  const named = (text) => text.toLowerCase().replaceAll(/^\s*hetero:|\s/g, "");
+
+  /**
+   * How the devices to choose from look: greyed where others are typed.
+   * @param {string | null} typed
+   * @param {[string[] | null, boolean[], { name: string }[]]} chosen
+   */
+  const typedDevices = (typed, ...chosen) =>
+    `devices-chosen${typed?.trim() && named(typed) !== named(chooseDevices(...chosen)) ? " unused" : ""}`;
+
+  editor.callbacks({ chooseDevices, typedDevices });
 
   document.addEventListener("click", (event) => {
     const button = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-upload]") ?? null);

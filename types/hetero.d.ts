@@ -392,6 +392,7 @@ interface Hetero {
   signs(devices: number[]): string;
   zoomToSelection(): void;
   fit(): void;
+  settle(cy: Cy): boolean;
   comeBack(): void;
   step(key: string): void;
 

@@ -9,6 +9,7 @@ Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"ke
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,8 @@ _IGNORED_PARAMETERS = (
 )
 _WITH_PRESET = re.compile(r"([^()]*)\(([^()]*)\)")
 """``NPU(edgetpu)``, ``NPU(edgetpu as int8)``"""
+_NAME = re.compile(r"[^\W\d][\w.-]*(\([^()]*\))?")
+_SUFFIXES = (".yaml", ".yml")
 
 Spec = str | Path | Sequence[Mapping[str, Any]]
 
@@ -91,7 +94,9 @@ def is_hetero(spec: str) -> bool:
 def is_by_names(spec: str | Path) -> bool:
     """Whether a device table is given by names, ``HETERO:GPU,CPU`` or ``GPU,CPU``, not by a file."""
     text = str(spec)
-    return is_hetero(text) or (_are_names(text) and not Path(text).exists())
+    return is_hetero(text) or (
+        _are_names(text) and not os.path.exists(text)  # noqa: PTH110  # Path fails at a long text
+    )
 
 
 def text_of_table(spec: Spec) -> str:
@@ -127,16 +132,22 @@ def _named(text: str) -> dict[str, Any]:
 
 
 def _are_names(text: str) -> bool:
-    """Whether a text without `HETERO:` is the names of devices."""
-    known = {name.lower() for name in known_names()}
-    return all(name.strip().partition("(")[0].lower() in known for name in text.split(","))
+    """Whether a text without `HETERO:` is names of devices: a known one, or several that may be, as GPU,GPU.1,CPU."""
+    known = {name.lower() for name in known_names()}  # of other machines too, as server/CPU
+    names = [name.strip() for name in text.split(",")]
+    bases = [name.partition("(")[0].strip() for name in names]
+    return not text.lower().endswith(_SUFFIXES) and all(
+        base.lower() in known
+        or (_NAME.fullmatch(name) and (len(names) > 1 or resolve(base) is not None))
+        for name, base in zip(names, bases, strict=True)
+    )
 
 
 def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
             raise DeviceTableError(
-                f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)"
+                f"{path}: not a regular file (a device table, or names such as GPU,CPU)"
             )
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DeviceTableError(
@@ -144,8 +155,9 @@ def _read(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
+        near = did_you_mean(path, known_names())
         raise DeviceTableError(
-            f"{path}: no such file (a device table, or HETERO:GPU,CPU)"
+            f"{path}: no such file, and no known device{near} (a device table, or names such as GPU,CPU)"
         ) from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error

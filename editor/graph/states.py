@@ -275,14 +275,25 @@ def makes_one_token(graph: Graph) -> bool:
 
 def prompt_of_step(graph: Graph) -> int:
     """Tokens of a step that takes a whole prompt and makes the first token; 0 of other steps."""
-    before = [
+    before = _before(graph)
+    is_first = bool(before) and not any(before)
+    tokens = tokens_of_step(graph)
+    return tokens if tokens > 1 and is_first and _needs_only_tokens(graph) else 0
+
+
+def prompt_at(graph: Graph) -> int:
+    """Tokens of the prompt by the sizes of a step: those before it, or its own where it takes them all; 0 where none say."""
+    return max(_before(graph), default=0) or prompt_of_step(graph)
+
+
+def _before(graph: Graph) -> list[int]:
+    """Tokens before a step, by each state that grows."""
+    sizes = [
         (graph.tensor_shapes[graph.tensor_index[state.input]] or ())[state.axis]
         for state in states_of(graph)
         if state.axis >= 0 and not state.inside
     ]
-    is_first = bool(before) and not any(before)
-    tokens = tokens_of_step(graph)
-    return tokens if tokens > 1 and is_first and _needs_only_tokens(graph) else 0
+    return [size for size in sizes if isinstance(size, int)]
 
 
 def _needs_only_tokens(graph: Graph) -> bool:

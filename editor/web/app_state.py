@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from editor import limits
+from editor.arguments import MOST_TOKENS
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, is_by_names, load_devices, text_of_table
 from editor.errors import (
@@ -34,7 +35,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.graph.states import makes_one_token, parse_lengths
+from editor.graph.states import makes_one_token, parse_lengths, prompt_at
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -251,6 +252,16 @@ class AppState:
             EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for,
                 ``EarlierWorkError`` when the request says to ask and the earlier work was edited.
         """
+        try:
+            return self._opened(request)
+        except EditorError:
+            if self._first is None and request is not self.start:
+                self._head_start = (
+                    None  # the page says why it failed; whoever asks again has mended it
+                )
+            raise
+
+    def _opened(self, request: OpenRequest) -> Document:
         path = self.checked_path(request)
         if path.suffix == ".json":
             return self.open_plan(path)
@@ -469,11 +480,15 @@ class AppState:
         self.jobs.close()
 
     def job_options(self, document: Document) -> JobOptions:
-        """What was chosen for the last measurement of a document; else tokens, where each step of the model makes one."""
+        """What was chosen for the last measurement of a document; else what its sizes say of tokens."""
         last = self.benchmarks.get(document.id)
         if last is not None:
             return last.options
-        return JobOptions(mode="tokens" if makes_one_token(document.graph) else "latency")
+        graph = document.graph
+        return JobOptions(
+            mode="tokens" if makes_one_token(graph) else "latency",
+            prompt=min(prompt_at(graph), MOST_TOKENS) or JobOptions.prompt,
+        )
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document.

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from editor import limits, terminal
 from editor.arguments import KEEP_FUNCTIONS
+from editor.devices.discovery import set_available_devices
+from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.execution.jobs import job_service
 from editor.execution.jobs.preload import ModelPreloader
@@ -173,6 +175,8 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
             serve,
         )  # takes a second: the model is read, or the worker starts, meanwhile
 
+        if options.devices:
+            _check_devices(options.devices, early, is_proposal=start is None)
         desktop = bool(
             os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         ) or sys.platform in ("darwin", "win32")
@@ -206,6 +210,18 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
         local.close()
         jobs.close()
     return 0
+
+
+def _check_devices(spec: str, early: ModelPreloader | None, is_proposal: bool) -> None:
+    """Raises ``EditorError`` where devices cannot be used; the start page, to which they are proposed, has bundled tables."""
+    from editor.web.app_state import START_SECONDS
+    from editor.web.pages.start import resolve_spec
+
+    if early is not None:
+        machine = early.machine(limits.current().seconds + START_SECONDS)
+        if machine[0]:
+            set_available_devices(*machine)
+    load_devices(resolve_spec(spec, resource_dir("examples")) if is_proposal else spec)
 
 
 def _is_one_model(path: Path) -> bool:

@@ -23,6 +23,7 @@ from editor.placement.device_profile import best_source, follow_renamed
 from editor.placement.filter import between, expand_selection, same_device_region
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
+from editor.text import pluralize
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.importing import ImportReport
 from editor.workspace.layouts import AUDITED, Layout, LayoutList, Progress, tidy_name
@@ -466,8 +467,10 @@ class Document:
         for name, decisions in self.store.layouts(self.id).items():
             if {key: decisions[key] for key in decisions if key != AUDITED} == self._decisions:
                 return name
-        now = self._tree.current
-        return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
+        now, pins = self._tree.current, self._placement.settings.pins
+        if now.number:
+            return f"step {now.number}: {now.label}"
+        return pluralize(len(pins), "pin") if pins else "automatic"
 
     def keep_run(self, figures: Mapping[str, Any], layout: str, plan: Placement) -> None:
         """Stores a benchmark of ``plan``; figures that name a plan and its subgraphs are of another one on its devices."""

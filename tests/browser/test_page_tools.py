@@ -700,6 +700,34 @@ def test_a_long_message_is_folded_for_the_graph_is_below(
     says(message, "Heaviest constants there")
 
 
+def test_a_pin_without_room_names_the_device_until_an_edit_succeeds(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    table = tmp_path / "small.yaml"
+    table.write_text("- {name: Small, backendName: CPU, memory: 7 MB}\n- {name: CPU}\n")
+    page.clock.install()
+    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    ready(page)
+    page.select_option("#policy", label="Optimal within memory")
+    refused = page.locator("#notice .note.bad .message")
+    for how in ("edit", "close", "Escape"):
+        act(page, "window.hetero.paint(window.hetero.page.view.ops, 0)")
+        expect(refused).to_have_text(
+            re.compile(r"Small is over by .* bytes\)"), use_inner_text=True
+        )
+        page.clock.fast_forward(120_000)
+        page.dispatch_event("#notice .note", "pointerleave")
+        page.clock.fast_forward(120_000)
+        expect(refused).to_be_visible()
+        if how == "edit":
+            act(page, "window.hetero.paint([window.hetero.page.view.ops[3]], 1)")
+        elif how == "close":
+            page.click("#notice .close")
+        else:
+            page.keyboard.press("Escape")
+        expect(refused).to_have_count(0)
+
+
 def test_devices_are_introduced_with_their_runtime(page: Page, serve: Serve) -> None:
     server = serve(
         str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:CPU,OpenVINO.CPU"

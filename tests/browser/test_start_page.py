@@ -9,7 +9,7 @@ import onnx
 import pytest
 from conftest import EXAMPLES, write_dag
 from pages import Serve, Server, act, ready, says, says_exactly, type_devices, wait_for_figure
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import editor
 from editor.placement.placement import Settings
@@ -132,6 +132,22 @@ def test_an_error_goes_when_something_else_is_tried(
     expect(page.locator("#open-error").get_by_text("no such file")).to_be_visible()
 
 
+def test_what_could_not_be_opened_at_the_start_is_mended_on_the_page(
+    page: Page, serve: Serve, tmp_path: Path, model: Path
+) -> None:
+    wanted = tmp_path / "later.onnx"
+    server = serve(str(wanted), "--devices", "GPU,GPU.1,CPU")
+    page.goto(server.url)
+    says(page.locator("#open-error"), "later.onnx: no such file")
+    expect(page.locator("#path")).to_have_value(str(wanted))
+    expect(page.locator("#devices-spec")).to_have_value("GPU,GPU.1,CPU")
+    wanted.write_bytes(model.read_bytes())
+    page.click("#open-path")
+    ready(page)
+    expect(page.locator("#open-error")).to_have_count(0)
+    expect(page.locator("[data-device='GPU.1']")).to_be_visible()
+
+
 def test_recent_work_on_other_presets_looks_different(
     page: Page, server: Server, model: Path
 ) -> None:
@@ -195,6 +211,49 @@ def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Se
     page.locator(".example", has_text="MobileNetV2").click()
     ready(page)
     expect(page.locator("#devices").get_by_text("edgetpu").first).to_be_visible()
+
+
+def test_devices_to_choose_from_are_greyed_where_others_are_typed(
+    page: Page, server: Server
+) -> None:
+    page.goto(f"{server.url}/open")
+    said = page.get_by_text("Not used: what is typed below counts")
+    expect(page.locator(".machine")).to_have_css("opacity", "1")
+    expect(said).to_be_hidden()
+    type_devices(page, "GPU,GPU.1,CPU")
+    expect(page.locator(".machine")).to_have_css("opacity", "0.5")
+    expect(said).to_be_visible()
+    page.get_by_label("OpenVINO.CPU", exact=True).uncheck()
+    expect(page.locator("#devices-spec")).to_have_value("HETERO:CPU")
+    expect(said).to_be_hidden()
+    type_devices(page, " cpu")
+    expect(said).to_be_hidden()
+
+
+def test_nothing_moves_while_an_example_opens(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.set_viewport_size({"width": 1280, "height": 500})
+    example = page.locator(".example", has_text="MobileNetV2")
+    example.scroll_into_view_if_needed()
+    before = example.bounding_box()
+    held: list[Route] = []
+    page.route(
+        "**/_dash-update-component*",
+        lambda route: (
+            held.append(route)
+            if "opened.data" in (route.request.post_data or "")
+            else route.continue_()
+        ),
+    )
+    with page.expect_request(lambda request: "opened.data" in (request.post_data or "")):
+        example.click()
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_in_viewport(ratio=1)
+    assert example.bounding_box() == before and held
+    for route in held:
+        route.continue_()
+    page.unroute_all()
+    ready(page)
+    page.set_viewport_size({"width": 1280, "height": 720})
 
 
 def test_earlier_work_is_continued_or_left_as_the_person_says(

@@ -128,9 +128,15 @@ def test_weights_that_are_not_there_are_said_once_and_can_be_added(
     page = browser.new_page()
     page.goto(url)
     ready(page)
-    expect(page.locator("#missing-weights")).to_be_visible()
+    said = page.locator("#missing-weights").bounding_box()
+    top = "heteroCy.elements().renderedBoundingBox().y1 + heteroCy.container().getBoundingClientRect().y"
+    below = page.evaluate(top)
+    assert said is not None and below >= said["y"] + said["height"]
     page.locator("#missing-weights").get_by_role("button", name="Close").press("Enter")
     expect(page.locator("#missing-weights")).to_be_hidden()
+    assert page.evaluate(top) < below, (
+        "who has not moved the view sees the graph in the room that is free now"
+    )
     page.reload()
     ready(page)
     expect(page.locator("#missing-weights")).to_be_hidden()  # for the session of this tab

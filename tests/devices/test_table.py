@@ -226,7 +226,11 @@ def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(
         ("HETERO:", "names no device"),
         ("HETERO:CPU,CPU", "two devices"),
         ("nowhere.yaml", "no such file"),
-        ("Interpreter,Warp9", "no such file"),
+        ("Interpreter,Warp9", "unknown device or runtime 'Warp9'"),
+        ("Warp9", "no such file, and no known device"),
+        ("CPUU", "did you mean 'CPU'"),
+        ("NPU.yaml", "no such file"),
+        ("GPU,table.yaml", "no such file"),
     ],
 )
 def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
@@ -239,9 +243,14 @@ def test_names_alone_are_devices_unless_a_file_has_that_name(
 ) -> None:
     named = editor.load_devices("NPU(edgetpu), CPU")
     assert named == editor.load_devices("HETERO:NPU(edgetpu),CPU")
+    several = editor.load_devices("GPU,GPU.1,OpenVINO.GPU,CPU")
+    assert [device.name for device in several] == ["GPU", "GPU.1", "OpenVINO.GPU", "CPU"]
+    assert [device.name for device in editor.load_devices("GPU.1")] == ["GPU.1"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "CPU").write_text("- {name: mine, backendName: CPU}")
+    (tmp_path / "GPU,CPU").write_text("- {name: two, backendName: CPU}")
     assert [device.name for device in editor.load_devices("CPU")] == ["mine"]
+    assert [device.name for device in editor.load_devices("GPU,CPU")] == ["two"]
 
 
 def test_hetero_without_names_is_what_is_here_and_the_processor_comes_last() -> None:

@@ -134,3 +134,21 @@ def test_preloading_can_be_cancelled(jobs: JobService, tmp_path: Path) -> None:
         assert not state.store.recent()
     finally:
         state.close()
+
+
+def test_devices_that_were_mended_open_the_model_that_failed_at_the_start(
+    jobs: JobService, tmp_path: Path
+) -> None:
+    """The page showed the first error again and again."""
+    start, failed = OpenRequest(MODEL, "CPUU"), "did you mean 'CPU'"
+    early = ModelPreloader(jobs, MODEL, {}, start.devices)
+    state = AppState(Store(str(tmp_path)), jobs, start, EXAMPLES, early)
+    try:
+        state.begin()
+        with pytest.raises(editor.DeviceTableError, match=failed):
+            state.open_first()
+        with pytest.raises(editor.DeviceTableError, match=failed):  # the page asks, to say it
+            state.open(OpenRequest(MODEL, "CPUU"))
+        assert len(state.open(OpenRequest(MODEL, "CPU")).graph) == 253
+    finally:
+        state.close()

@@ -106,3 +106,20 @@ def test_a_folder_that_is_gone_is_a_message(tmp_path: Path) -> None:
         and done.stderr.startswith("error: the current folder is not there")
         and done.stderr.count("\n") == 1
     )
+
+
+@pytest.mark.parametrize("model", [[], [MODEL]], ids=["no model", "model"])
+@pytest.mark.parametrize(
+    ("devices", "cause"),
+    [
+        ("GPU,CPUU", "unknown device or runtime 'CPUU'; did you mean 'CPU'?"),
+        ("nowhere.yaml", "nowhere.yaml: no such file"),
+    ],
+)
+def test_devices_that_cannot_be_used_end_the_start(
+    tmp_path: Path, model: list[str], devices: str, cause: str
+) -> None:
+    process = started(*model, "--devices", devices, "--workspace", str(tmp_path))
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 1 and not said, "nothing was served"
+    assert errors.startswith("error: ") and cause in errors and "Traceback" not in errors

@@ -96,6 +96,22 @@ def test_an_op_has_values_defaults_and_documentation(document: Document) -> None
     assert "Documentation of Gemm Gemm, since version 13 General Matrix multiplication" in gemm
 
 
+def test_pins_to_a_kind_of_device_say_which_devices_these_are(
+    document: Document, tmp_path: Path
+) -> None:
+    assert "of a kind" not in op(document, "Gemm")
+    table = [{"name": name, "backendName": name} for name in ("GPU", "GPU.1", "CPU")]
+    able = {e["name"]: Capability.everything(document.graph) for e in table}
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
+    graph, store = document.graph, Store(str(tmp_path / "other"))
+    record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
+    shown = inspector.op(
+        Document(store, record, Solver(graph, decisions, able)), graph.op_types.index("Gemm"), False
+    )
+    assert "or to any device of a kind device:GPU" in words_of(shown)
+    assert "Pin to GPU or GPU.1, which have device:GPU in common" in str(static_html(shown).tree)
+
+
 def test_long_types_break_between_their_words(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     value = helper.make_tensor_value_info

@@ -20,6 +20,7 @@ from editor.execution.measure.tune import Tuned
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
+from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
 from editor.text import human_seconds, rough_rate
 from editor.web.app_state import AppState
@@ -441,6 +442,32 @@ def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     ):
         document.keep_run({**found, "interval": interval}, "automatic", document.placement)
         assert said in _words(document)
+
+
+def test_the_prompt_that_is_measured_begins_with_the_sizes_of_the_page(
+    state: AppState, tmp_path: Path
+) -> None:
+    path = str(plain_decoder(tmp_path / "decoder.onnx"))
+    for sizes, prompt in (
+        ({"sequence_length": 1, "past_sequence_length": 300}, 300),
+        ({"sequence_length": 48, "past_sequence_length": 0}, 48),
+        ({"sequence_length": 1, "past_sequence_length": 0}, JobOptions.prompt),
+    ):
+        opened = state.open(OpenRequest(path, "HETERO:CPU", sizes, True))
+        assert state.job_options(opened).prompt == prompt
+    typed = JobOptions(0.1, "latency", prompt=7)
+    state.start_job(opened, "benchmark", typed).job.result(120)
+    assert state.job_options(opened).prompt == 7, "what was typed stays"
+
+
+def test_a_plan_with_pins_is_not_called_automatic(state: AppState, document: Document) -> None:
+    def name(**pins: str) -> str:
+        settings, entries = Settings(pins=pins), [dict(d.entry) for d in document.devices]
+        return state.create(document.graph, entries, settings).layout_name
+
+    assert name() == "automatic"
+    key = document.graph.op_keys[document.placement.placed_ops[0]]
+    assert name(**{key: document.devices[0].name}) == "1 pin"
 
 
 def test_what_tune_measured_is_kept(state: AppState, document: Document) -> None:

@@ -138,7 +138,6 @@ def too_large(
             f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}."
         )
         return "\n".join(lines)
-    lines.append("The closest placement that was found:")
     for d, name in enumerate(names):
         if closest.over[d] > 0:
             lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
@@ -190,9 +189,9 @@ def _what_fills(
     """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
     lines = [
-        f"{name} is over by {_exact(closest.over[d])}, the limit is {human_bytes(int(limit))}: "
+        f"In the closest placement that was found, {name} is over by {_exact(closest.over[d])}: "
         f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
-        "once."
+        f"once, where the limit is {human_bytes(int(limit))}."
     ]
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
         own = (

@@ -39,6 +39,15 @@ def register(app: Dash) -> None:
         Input(here, "checked"),
         State(here, "id"),
     )
+    add(
+        "typedDevices",
+        Output("devices-chosen", "className"),
+        Input("devices-spec", "value"),
+        State("devices-choice", "value"),
+        State(here, "checked"),
+        State(here, "id"),
+        initial=True,
+    )
     add("ribbonBy", Input("ribbon-by", "value"))
     add("comparisonArrived", Input("compare-result", "children"))
     for result in (

@@ -128,7 +128,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                             html.Section(
                                 [
                                     html.H2("Your model", className="heading"),
-                                    *_own_model(state.devices),
+                                    *_own_model(state.devices, request.path if request else ""),
                                 ]
                             ),
                             html.Section(recent) if recent else None,
@@ -199,7 +199,7 @@ def devices_here() -> str:
     return f"HETERO:{','.join(names_here())}"
 
 
-def _own_model(devices: str) -> list[Any]:
+def _own_model(devices: str, path: str) -> list[Any]:
     here = devices_here()
     tables = [
         {"value": name, "label": label}
@@ -239,6 +239,7 @@ def _own_model(devices: str) -> list[Any]:
             [
                 controls.Field(
                     id="path",
+                    value=path,
                     label="Or the path of a model, a plan, set.json or a folder of models on this machine",
                     placeholder="/models/my-model.onnx",
                     className="grow",
@@ -248,14 +249,25 @@ def _own_model(devices: str) -> list[Any]:
             className="own",
         ),
         html.H3("On these devices, in this order"),
-        controls.MultiSelect(
-            id="devices-choice",
-            data=choices()[1:],
-            label="Planned devices, tried first",
-            value=[],
-            placeholder="Add one …",
+        html.Div(
+            [
+                html.P(
+                    "Not used: what is typed below counts. Choose here to replace it.",
+                    className="hint",
+                    role="status",
+                ),
+                controls.MultiSelect(
+                    id="devices-choice",
+                    data=choices()[1:],
+                    label="Planned devices, tried first",
+                    value=[],
+                    placeholder="Add one …",
+                ),
+                _machine(),
+            ],
+            id="devices-chosen",
+            className="devices-chosen",
         ),
-        _machine(),
         html.Details(
             [
                 html.Summary("Type a device table"),

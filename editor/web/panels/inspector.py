@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 from dash import html
 
+<<<<<<< HEAD
 from editor.devices.published import Published
+=======
+from editor.devices.device import Device
+>>>>>>> hstart
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
@@ -500,23 +504,31 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
     return "", ""
 
 
-def _levels(document: Document) -> Any:
+def _levels(document: Document) -> html.Div | None:
     """Pins that leave a choice: to a kind of device, a unit or a codegen that several entries share."""
     labels = [label for label in labels_of(document.devices) if ":" in label]
     if not labels:
         return None
+    buttons = [
+        html.Button(
+            label,
+            className="tool small",
+            title=f"Pin to {' or '.join(_sharing(label, document.devices))}, which have {label} in common; the automatic mode "
+            "chooses which",
+            **{"data-label": label},
+        )
+        for label in labels
+    ]
     return html.Div(
-        [
-            html.Button(
-                label,
-                className="tool small",
-                title=f"Pin to {label}; the automatic mode chooses the rest",
-                **{"data-label": label},
-            )
-            for label in labels
-        ],
-        className="pin-to",
+        [html.P("or to any device of a kind", className="hint"), *buttons],
+        className="pin-to by-kind",
     )
+
+
+def _sharing(label: str, devices: Sequence[Device]) -> list[str]:
+    """Names of the devices that a label such as ``device:GPU`` means."""
+    level, _, value = label.partition(":")
+    return [device.name for device in devices if device.labels()[level] == value]
 
 
 def _other_forms(document: Document, number: int) -> html.Button | None:
