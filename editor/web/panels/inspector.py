@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 from dash import html
 
-<<<<<<< HEAD
-from editor.devices.published import Published
-=======
 from editor.devices.device import Device
->>>>>>> hstart
+from editor.devices.published import Published
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
