@@ -444,6 +444,8 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
         "int8, by the preset"
     )
     says(page.locator("[data-device='NPU']"), "as if int8")
+    peak = form.get_by_label("Peak compute, flop/s")
+    expect(peak).to_have_attribute("placeholder", "26 TOPS (preset)")
     form.get_by_label(re.compile("^Preset")).select_option("edgetpu")
     expect(form.get_by_label("Precision").locator("option:checked")).to_have_text("as exported")
     form.get_by_label(re.compile("^Preset")).select_option("hailo8")

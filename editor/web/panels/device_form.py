@@ -222,15 +222,18 @@ def _assumed(device: Device) -> dict[str, str]:
 
 
 def _by_preset(device: Device) -> dict[str, str]:
-    """What holds by the preset where the entry names nothing; an entry can empty a key of its preset."""
+    """What holds where a field is empty, by the preset; an entry can empty a key of its preset."""
     if not device.published.preset:
         return {}
     keys = preset(device.published.preset)
-    return {
-        key: str(keys[key])
-        for key in ("assumes", "memory", "peakCompute", "peakDramBw", "power")
-        if keys.get(key) and key not in device.entry
+    holds = {
+        "assumes": device.published.assumes,
+        "memory": device.memory,
+        "peakCompute": device.peak_compute,
+        "peakDramBw": device.peak_dram_bw,
+        "power": device.power,
     }
+    return {key: str(keys[key]) for key, value in holds.items() if value and keys.get(key)}
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:
