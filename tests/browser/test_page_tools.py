@@ -467,7 +467,7 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
         lane = lanes.filter(has=page.locator(".gantt-device", has_text=name))
         share = re.search(r"(?:< )?\d+ % of the run$", lane.inner_text())
         assert share
-        says(page.locator("#inspector .share", has_text=name), share[0])
+        says(page.locator("#inspector .share", has_text=name), share[0].removesuffix(" of the run"))
     says(page.locator("#bench-table .ag-header"), "Of the run")
     page.locator(".gantt-bar[data-part='1']:not(.transfer)").click()
     until(page, "window.heteroCy.nodes('.dim').length > 50")
