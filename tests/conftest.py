@@ -58,6 +58,14 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_profiles(own_home: None) -> Iterator[None]:
+    """Tests of other files would plan by what the tests of one profiled."""
+    yield
+    for stored in cache_folder("profiles").glob("*.json"):
+        stored.unlink(missing_ok=True)
+
+
 @pytest.fixture(autouse=True)
 def current_folder_of_children() -> Iterator[None]:
     """A command that runs in this process has its children start without the current folder; other tests need that."""
