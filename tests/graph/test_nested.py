@@ -245,3 +245,15 @@ def test_what_feeds_a_chain_and_its_last_output_leaves_it_straight() -> None:
     rank = np.r_[np.arange(6), 6, 7, -2, -1]
     drawing = draw_nested(rank, ends[0], ends[1], [()] * 10, SIZE, range(6, 10))
     assert np.ptp(drawing.x[:6]) == 0
+
+
+def test_an_edge_out_of_an_early_column_leaves_the_box_below_that_column() -> None:
+    """It went below all columns to the right border, and came back outside."""
+    edges = [*pairwise(range(61)), (10, 61)]
+    ends = np.array(edges, np.int64).T
+    boxes = [(0,)] * 60 + [()] * 2
+    drawing = draw_nested(np.arange(62), ends[0], ends[1], boxes, SIZE)
+    box, points = drawing.boxes[0], drawing.bends[len(edges) - 1]
+    assert drawing.x[10] < drawing.x[59], "in columns"
+    (out,) = [x for x, y in points if y == box.y + box.height / 2]
+    assert abs(out - drawing.x[10]) < SIZE[0]

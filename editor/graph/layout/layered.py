@@ -254,6 +254,7 @@ def draw(
     outside = _outside(
         lanes, source, target, frozenset(above), frozenset(below), x, top + room, turn
     )
+    _put_straight(lanes, source, target, outside, x)
     bends = {}
     for edge, chain in lanes.chain_of_edge.items():
         along, end = [int(source[edge]), *chain], int(target[edge])
@@ -269,7 +270,7 @@ def draw(
             points = row + rest if at < 0 else rest + row
         else:
             points = _points(along, end, lanes, x, top, room, turn)
-        if points:
+        if any(not x[along[0]] == px == x[end] for px, _ in points):  # no straight line down
             bends[edge] = points
     if sides:
         _Sides(order, x, top[level], widths, sides, level).use(source, target, bends)
@@ -309,6 +310,18 @@ def _outside(
         place = {v: begin + (i + 1) * step for i, v in enumerate(order)}
         found |= {edge: (i, place[v]) for edge, (i, v) in ways.items()}
     return found
+
+
+def _put_straight(
+    lanes: _Lanes, source: Ints, target: Ints, outside: dict[int, tuple[int, float]], x: Floats
+) -> None:
+    """Puts ends of edges that go over or under all columns above or below where these turn, if they have no other edge."""
+    edges_of = Counter([*source.tolist(), *target.tolist()])
+    for edge, (i, at) in outside.items():
+        along = [int(source[edge]), *lanes.chain_of_edge[edge], int(target[edge])]
+        end, turn = (along[0], along[i + 1]) if at < 0 else (along[-1], along[i])
+        if edges_of[end] == 1:
+            x[end] = x[turn]
 
 
 def _columns(
