@@ -114,6 +114,12 @@ def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], rati
     return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
 
 
+def compare_rates(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
+    """As ``compare_medians``, of rates: more of them is faster."""
+    mine, others = ((1 / high, 1 / low) for low, high in (ours, theirs))
+    return compare_medians(mine, others, 1 / ratio)
+
+
 def _factor(ratio: float) -> str:
     if ratio < 1.5:
         return f"{(ratio - 1) * 100:.2g} %"

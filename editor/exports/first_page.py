@@ -13,7 +13,7 @@ from editor.exports.benchmark_file import tokens_in_words
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
-from editor.kinds import Kind, compare_medians, too_close
+from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import assumed_figures, ends_counted, is_assumed, stand_ins
 from editor.placement.costs import Costs, peaks_of, price
 from editor.placement.pin_groups import pin_groups
@@ -203,12 +203,9 @@ def _against(measured: Mapping[str, Any], many: bool, alone: str) -> tuple[str, 
     best = (max if many else min)(found, key=lambda b: b[key])
     if best["device"] == alone:
         return "It is not split.", alone
-    ours, theirs, ratio = measured[limits], best[limits], measured[key] / best[key]
-    if many:  # by the time of a request, so that more is less
-        ours, theirs = ([1 / b, 1 / a] for a, b in (ours, theirs))
-        ratio = 1 / ratio
     other = f"{best[key]:.1f} requests/s" if many else human_seconds(best[key])
-    words = compare_medians(tuple(ours), tuple(theirs), ratio)
+    compare = compare_rates if many else compare_medians
+    words = compare(tuple(measured[limits]), tuple(best[limits]), measured[key] / best[key])
     beside = "than" if words.endswith(("faster", "slower")) else "against"
     unsplit = f"not splitting ({other} on {best['device']})"
     if alone:

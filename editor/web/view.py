@@ -15,7 +15,7 @@ from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, 
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.states import states_of
-from editor.kinds import NO_DIFFERENCE, Basis, compare_medians
+from editor.kinds import NO_DIFFERENCE, Basis, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -381,9 +381,8 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
     words, ours, theirs = NO_DIFFERENCE, mine[limits], baselines[best][limits]
     if ours and theirs:
-        words = compare_medians(ours, theirs, mine[figure] / baselines[best][figure])
-    if many:  # more is better
-        words = words.replace("faster", "slower")
+        compare = compare_rates if many else compare_medians
+        words = compare(ours, theirs, mine[figure] / baselines[best][figure])
     unsplit = {"device": best, "figure": baselines[best][figure], "words": words}
     return replace(run, figures={**run.figures, **mine, "unsplit": unsplit})
 

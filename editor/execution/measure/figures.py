@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.execution.measure.statistics import median_interval, medians_of_turns
-from editor.kinds import Basis, Kind, compare_medians, kind_of_run
+from editor.kinds import Basis, Kind, compare_medians, compare_rates, kind_of_run
 from editor.placement.energy import Energy
 from editor.text import (
     human_bytes,
@@ -597,8 +597,8 @@ def compared(
         and ours.throughput
         and theirs.throughput
     ):
-        (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
-        return compare_medians((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
+        ratio = ours.throughput / theirs.throughput
+        return compare_rates(ours.throughput_interval, theirs.throughput_interval, ratio)
     mine, time = (
         each.time if isinstance(each, Baseline) else each.total for each in (ours, theirs)
     )
