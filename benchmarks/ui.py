@@ -481,7 +481,7 @@ def main() -> None:
             for name, model in models.items()
             for settle in (0.0, 5.0)
         ]
-        record("ui_peers" if options.peers else "ui_bare", rows)
+        record("ui_opening", rows)
         record("ui_edits", [measure_page(browser, name, model) for name, model in models.items()])
         asset_sizes(browser, models["ResNet-50"])
         browser.close()
