@@ -290,12 +290,12 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
             else _change(value, base, form, more_is_better)
         )
         return [shown, " ", change]
-    words = _TOO_CLOSE
+    way = ""
     if any(basis.noisy for basis in both):
-        words += ": profile again on a quiet machine"
+        way = "Profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
-        words += ": profile first"
-    return [shown, _hint(words)]
+        way = "Profile first"
+    return [shown, html.Div(_TOO_CLOSE, className="hint", title=way)]
 
 
 def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:

@@ -116,7 +116,7 @@ def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
         "field": field,
         "headerName": header,
         "width": width,
-        "minWidth": 134,
+        "minWidth": 116,
         "cellRenderer": "DeviceCell",
     }
 
@@ -128,7 +128,7 @@ def subgraph_table(document: Document) -> html.Div:
         device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
-        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 112},
+        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 104},
         {
             "field": "types",
             "headerName": "Main ops",

@@ -204,4 +204,6 @@ def _headline(now: Headline) -> html.Div:
 
 
 def _sentence(*words: Any) -> html.P:
-    return html.P(list(words), className="sentence")
+    """A sentence; its title has all of it where the window is too short for more than two lines."""
+    title = "".join(word if isinstance(word, str) else word.children for word in words)
+    return html.P(list(words), className="sentence", title=title)
