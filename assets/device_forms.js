@@ -52,5 +52,15 @@
     }
   }
 
+  /* Limits in the Memory tab are fields of the device table too. */
+  document.addEventListener("change", (event) => {
+    const box = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-memory-limit]")),
+      index = Number(box?.dataset.memoryLimit),
+      device = box ? editor.page.view?.devices[index] : undefined;
+    if (!device) return;
+    const { value } = /** @type {HTMLInputElement} */ (event.target);
+    editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
+  });
+
   editor.callbacks({ deviceFieldChanged, deviceAdded });
 })(window.hetero);

@@ -49,6 +49,8 @@ class StateMemory:
         )
         if self.fits_until is None:
             return text
+        if not self.fits_until:
+            return f"{text}; its memory is full without any (estimate)"
         return f"{text}; its memory is full at about {self.fits_until:,} tokens (estimate)"
 
 

@@ -24,7 +24,7 @@ class _Control(Component):  # type: ignore[misc]  # Dash has no types
         super().__init__(**properties if children is None else {"children": children, **properties})
 
     def __init_subclass__(cls) -> None:
-        cls._type = cls.__name__
+        cls._type = cls.__dict__.get("_type", cls.__name__)
         cls.available_properties = cls._prop_names
 
 
@@ -153,6 +153,13 @@ class StaticHtml(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = ["tree"]
+
+
+class PlainInput(_Control):
+    """A field of `static_html`: no callback follows it, a script listens to its changes. A new ``key`` makes it anew."""
+
+    _namespace, _type = "dash_html_components", "Input"
+    _prop_names: ClassVar[list[str]] = ["key", "defaultValue", "placeholder", "className"]
 
 
 def static_html(*content: Any) -> StaticHtml:

@@ -80,9 +80,10 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
         device_problems = [a.device_problem for a in answers if a.device_problem is not None]
         if device_problems:
             wrong = device_problems[-1]
-            panels["device-problem"] = (
+            said_of_it = (
                 problem(wrong, "This change was not made").to_plotly_json() if wrong else None
             )
+            panels |= dict.fromkeys(("device-problem", "memory-problem"), said_of_it)
         return {
             "view": view_of(document),
             "figures": figures_of(document),

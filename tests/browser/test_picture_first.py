@@ -54,6 +54,36 @@ def test_the_tables_open_with_a_tab_and_panels_stay_as_they_were_left(fresh: Pag
     expect(page.get_by_role("tab", name="Memory")).to_be_visible()
 
 
+def test_open_tables_leave_a_laptop_the_whole_graph(fresh: Page) -> None:
+    page = fresh
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.click("role=tab[name=Subgraphs]")
+    act(page, "hetero.fit()")
+    until(page, f"({COVERED})() === 0 && hetero.page.cy.zoom() > 0.4")
+    assert page.locator("#ribbon-box").bounding_box()["height"] < 56  # type: ignore[index]
+    expect(page.locator("#verdict .headline")).to_be_visible()
+    expect(page.locator("#verdict .sentence")).to_be_visible()
+    expect(page.get_by_role("button", name="Start", exact=True)).not_to_be_visible()
+
+
+def test_limits_are_set_where_memory_is_shown(fresh: Page) -> None:
+    page = fresh
+    page.click("role=tab[name=Memory]")
+    limit = page.locator("#memory").get_by_label("Memory of ONNX Runtime", exact=True)
+    limit.fill("2 XB")
+    limit.press("Tab")
+    says(page.locator("#memory-problem"), "not '2 XB'")
+    expect(page.locator("#memory-problem")).to_be_visible()
+    limit.fill("2 MB")
+    limit.press("Enter")
+    expect(page.locator("#memory-problem")).to_be_empty()
+    expect(page.locator("#memory").get_by_text("of 2 MB").first).to_be_visible()
+    expect(page.locator("#verdict").get_by_text("Does not fit")).to_be_visible()
+    limit.fill("")
+    limit.press("Enter")
+    expect(page.locator("#verdict").get_by_text("Does not fit")).not_to_be_visible()
+
+
 def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh: Page) -> None:
     page, verdict = fresh, fresh.locator("#verdict")
     says(verdict, "estimate")

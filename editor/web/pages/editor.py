@@ -490,7 +490,9 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         "fallbacks": fallbacks_panel(document),
         "subgraphs": subgraph_table(document),
         "transfers": transfer_table(document),
-        "memory": html.Div(id="memory", className="bench"),
+        "memory": html.Div(
+            [html.Div(id="memory-problem", role="alert"), html.Div(id="memory")], className="bench"
+        ),
         "benchmark": benchmark_panel(document, options),
         "devices": device_form_panel(document),
         "rules": rules_panel(),

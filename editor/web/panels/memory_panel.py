@@ -13,6 +13,8 @@ from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.runtimes.base import MemoryOverhead
 from editor.text import human_bytes, pluralize, shortened_name
+from editor.web import controls
+from editor.web.device_fields import shown
 from editor.web.panels.parts import kind_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -31,6 +33,7 @@ def memory_view(document: Document) -> list[Any]:
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     states = {each.device: each for each in state_memory(document.placement)}
     top = max((_top(memory.devices[i]) for i in used), default=1.0)
+    entered = [str(shown(d)["memory"] or "") for d in document.devices]
     badge = kind_badge(
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
@@ -45,8 +48,10 @@ def memory_view(document: Document) -> list[Any]:
             className="hint wide",
         ),
         *[
-            _device(memory, i, colours[name], states.get(name), top)
-            for i, name in ((i, memory.devices[i].device) for i in used)
+            _device(memory, i, colours[name], states.get(name), top, entered[i])
+            if i in used
+            else _unused(memory, i, colours[name], entered[i])
+            for i, name in enumerate(each.device for each in memory.devices)
         ],
     ]
 
@@ -65,8 +70,50 @@ def _shared(memory: RunMemory) -> list[Any]:
     return said
 
 
+def _unused(memory: RunMemory, number: int, colour: str, entered: str) -> html.Section:
+    name = memory.devices[number].device
+    return html.Section(
+        html.Div(
+            [
+                html.H3([swatch(colour), name, html.Span(" holds nothing")]),
+                _limit_field(number, name, entered),
+            ],
+            className="memory-head",
+        ),
+        className="memory-device",
+        **{"data-device": name},
+    )
+
+
+def _limit_field(number: int, name: str, entered: str) -> html.Span:
+    """The device's memory in the device table; `assets/device_forms.js` sends what is entered.
+
+    Args:
+        number: of the device in the table.
+        name: of it.
+        entered: the limit as its entry or its preset has it; "" where there is none.
+    """
+    field = controls.PlainInput(
+        key=entered,
+        defaultValue=entered,
+        placeholder="no limit",
+        **{"aria-label": f"Memory of {name}"},
+    )
+    return html.Span(
+        ["limit ", field],
+        className="field beside",
+        title="The device's memory in Devices, e.g. 8 GB",
+        **{"data-memory-limit": number},
+    )
+
+
 def _device(
-    memory: RunMemory, number: int, colour: str, state: StateMemory | None, top: float
+    memory: RunMemory,
+    number: int,
+    colour: str,
+    state: StateMemory | None,
+    top: float,
+    entered: str,
 ) -> html.Section:
     device = memory.devices[number]
     over = device.limit is not None and device.peak > device.limit
@@ -100,7 +147,13 @@ def _device(
         )
     return html.Section(
         [
-            html.H3([swatch(colour), device.device, html.Span(words)]),
+            html.Div(
+                [
+                    html.H3([swatch(colour), device.device, html.Span(words)]),
+                    _limit_field(number, device.device, entered),
+                ],
+                className="memory-head",
+            ),
             _chart(device, colour, top),
             *_growth(state, colour),
             _tensors(memory, number),
