@@ -8,7 +8,17 @@ from pathlib import Path
 import onnx
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Serve, Server, act, ready, says, says_exactly, type_devices, wait_for_figure
+from pages import (
+    Serve,
+    Server,
+    act,
+    ready,
+    says,
+    says_exactly,
+    type_devices,
+    until,
+    wait_for_figure,
+)
 from playwright.sync_api import Page, Route, expect
 
 import editor
@@ -180,6 +190,16 @@ def test_slimmed_examples_say_so(page: Page, server: Server) -> None:
         sizes = [i.dims[0] for i in initializers if i.name.startswith(tensor) and i.dims]
         assert 4 * max(sizes) == whole
     says(page.locator("main"), "Their weights are made up, not trained")
+
+
+def test_examples_have_pictures(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.click("text=Two more, for the compiler Glow")
+    pictures = page.locator(".example-picture")
+    expect(pictures).to_have_count(5)
+    for picture in pictures.all():
+        expect(picture).to_be_visible()
+        until(page, "each => each.complete && each.naturalWidth > 0", picture.element_handle())
 
 
 def test_an_example_opens_at_once(page: Page, server: Server) -> None:

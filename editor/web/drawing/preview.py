@@ -17,7 +17,7 @@ from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, Node
 from editor.web.drawing.elements import size_of, split, visible_ops
 from editor.web.drawing.spans import ops_of
 from editor.web.drawing.styles import FAR_FONT, WIDEST_BYTES
-from editor.web.messages import View
+from editor.web.messages import DetailShown, View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
@@ -29,11 +29,13 @@ WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
 
 
-def preview(document: Document) -> str:
-    """HTML of the picture; nothing for a model without ops."""
+def preview(document: Document, detail: DetailShown | None = None) -> str:
+    """HTML of the picture; nothing for a model without ops. ``detail`` is what a document opens with unless given."""
     if not visible_ops(document.graph):
         return ""
-    nodes, frames, drawn_edges = split(shown_elements(document, first_detail(document.graph)))
+    nodes, frames, drawn_edges = split(
+        shown_elements(document, detail or first_detail(document.graph))
+    )
     drawn_edges = [e for e in drawn_edges if "states" not in e["data"]]  # with the live graph
     picture = _Picture(nodes, view_of(document))
     edges = "".join(map(picture.edge, drawn_edges))

@@ -30,6 +30,8 @@ class Example:
     what: str
     devices: str
     define: dict[str, int]
+    picture: str
+    """In assets/examples; `docs/_tools/example_cards.py` draws it."""
 
 
 _FIRST_RECENT, _MOST_RECENT = 6, 200
@@ -42,7 +44,12 @@ _GLOW = 3
 """Index of the first example for the compiler Glow, whose development has ended; they are folded."""
 EXAMPLES = (
     Example(
-        "mobilenetv2.onnx", "MobileNetV2", "100 ops, on three real runtimes", "runtimes.yaml", {}
+        "mobilenetv2.onnx",
+        "MobileNetV2",
+        "100 ops, on three real runtimes",
+        "runtimes.yaml",
+        {},
+        "mobilenetv2.svg",
     ),
     Example(
         "resnet50.onnx",
@@ -50,6 +57,7 @@ EXAMPLES = (
         "122 ops with a quarter of the channels, planned for an NVIDIA DLA and CPU",
         "HETERO:NPU(nvidia-dla as float16),CPU",
         {"batch": 1},
+        "resnet50.svg",
     ),
     Example(
         "whisper-tiny-decoder.onnx",
@@ -57,6 +65,7 @@ EXAMPLES = (
         "243 ops at a quarter of the width, dynamic dimensions",
         "runtimes.yaml",
         {},
+        "whisper-tiny-decoder.svg",
     ),
     Example(
         "fcn-resnet101.onnx",
@@ -64,6 +73,7 @@ EXAMPLES = (
         "three parts, as the compiler Glow splits it",
         "glow-opencl-first.yaml",
         {},
+        "fcn-opencl-first.svg",
     ),
     Example(
         "fcn-resnet101.onnx",
@@ -71,6 +81,7 @@ EXAMPLES = (
         "one part: Glow takes the first device that can",
         "glow-cpu-first.yaml",
         {},
+        "fcn-cpu-first.svg",
     ),
 )
 
@@ -131,22 +142,9 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                                     *_own_model(state.devices, request.path if request else ""),
                                 ]
                             ),
-                            html.Section(recent) if recent else None,
+                            html.Section([*recent, *_examples()]),
                         ],
                         className="ways",
-                    ),
-                    html.H2("Examples", className="heading"),
-                    html.P(
-                        "Each opens on devices that show it best, or on yours where you changed those above. Their "
-                        "weights are made up, not trained, so that the files are small.",
-                        className="hint",
-                    ),
-                    html.Div(_examples(0, _GLOW), className="cards"),
-                    html.Details(
-                        [
-                            html.Summary("Two more, for the compiler Glow"),
-                            html.Div(_examples(_GLOW, len(EXAMPLES)), className="cards"),
-                        ]
                     ),
                 ],
                 id="start",
@@ -179,18 +177,41 @@ def _what_it_is(text: str) -> html.Span:
     return html.Span(text, className="machine-what", title=text)
 
 
-def _examples(start: int, end: int) -> list[html.Button]:
-    return [_example(i, EXAMPLES[i]) for i in range(start, end)]
+def _examples() -> list[Any]:
+    cards = [_example(i, example) for i, example in enumerate(EXAMPLES)]
+    return [
+        html.H2("Examples", className="heading"),
+        html.Div(cards[:_GLOW], className="examples"),
+        html.Details(
+            [
+                html.Summary("Two more, for the compiler Glow"),
+                html.Div(cards[_GLOW:], className="examples"),
+            ]
+        ),
+        html.P(
+            "Each opens on devices that show it best, or on yours where you changed those beside. Their weights are made "
+            "up, not trained, so that the files are small.",
+            className="hint",
+        ),
+    ]
 
 
 def _example(number: int, example: Example) -> html.Button:
     return html.Button(
         [
-            html.Div(example.title, className="card-value"),
-            html.Div(example.what, className="card-detail"),
+            html.Img(
+                src=f"/assets/examples/{example.picture}", alt="", className="example-picture"
+            ),
+            html.Span(
+                [
+                    html.B(example.title),
+                    html.Span(example.what, className="hint"),
+                ],
+                className="example-words",
+            ),
         ],
         id={"type": "example", "number": number},
-        className="card example",
+        className="example",
     )
 
 
