@@ -23,8 +23,8 @@
 
   /* What is below the lists and what they have beside them. */
   function top() {
-    const said = document.getElementById("missing-weights");
-    return Math.max(TOP, said ? said.offsetTop + said.offsetHeight + 24 : 0);
+    const beside = ["missing-weights", "legend"].map((name) => document.getElementById(name));
+    return Math.max(TOP, ...beside.map((each) => (each?.offsetHeight ? each.offsetTop + each.offsetHeight + 16 : 0)));
   }
 
   /* What the meaning of dashed lines leaves free above itself. */

@@ -88,7 +88,10 @@
     page.colourMode = mode || "device";
     editor.remember({ colour: page.colourMode });
     legend();
-    if (page.view && page.cy) editor.colour(page.cy, page.view);
+    if (page.view && page.cy) {
+      editor.colour(page.cy, page.view);
+      editor.settle(page.cy); // the legend takes room
+    }
     if (window.heteroMap) window.heteroMap.draw();
   }
 

@@ -20,9 +20,9 @@
     return `${i ? Number(value.toPrecision(4)) : value} ${units[i]}`;
   };
 
-  /* Of a figure that rests on assumed speeds, one digit, two where the first is 1, as `roughly` of editor/text.py. */
+  /* Two digits of a figure that rests on assumed speeds, as `roughly` of editor/text.py. */
   /** @param {number} value */
-  const roughly = (value) => Number(value.toPrecision(value.toExponential().startsWith("1") ? 2 : 1));
+  const roughly = (value) => Number(value.toPrecision(2));
 
   functions.heteroSeconds = (value, rough = false) => {
     if (value === null || value === undefined) return "";

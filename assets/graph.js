@@ -72,6 +72,9 @@
       editor.hoverOut();
     });
     cy.on("tapstart", editor.hoverOut);
+    cy.on("dragpan", () => {
+      chosen = true;
+    });
     cy.on("viewport", editor.hoverMoved);
     cy.on("zoom", () => showFar(cy));
     cy.on("viewport add", () => editor.labelEdges(cy));
@@ -143,18 +146,23 @@
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
     if (view.zoom === window.heteroWhole(box, cy.width(), cy.height()).zoom) showWhole(cy, box);
     else cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
-    given = { box, first, focus, zoom: cy.zoom(), ...cy.pan() };
+    given = { box, first, focus, zoom: cy.zoom() };
+    chosen = false;
   }
 
   /** The view that the graph was shown with first, and what it shows.
-   * @type {{ zoom: number, x: number, y: number, box: Bounds, first: number, focus: { x: number, y: number } | null } | null} */
+   * @type {{ zoom: number, box: Bounds, first: number, focus: { x: number, y: number } | null } | null} */
   let given = null;
 
+  /** Whether a person chose what is looked at: the graph was dragged, a block opened, a place returned to. */
+  let chosen = false;
+
+  /* Whether a view was only shifted since, if at all, as for an op that was clicked. */
   /**
    * @param {Cy} cy
-   * @param {{ zoom: number, x: number, y: number } | null} view
+   * @param {{ zoom: number } | null} view
    */
-  const isAt = (cy, view) => view?.zoom === cy.zoom() && view.x === cy.pan().x && view.y === cy.pan().y;
+  const isAt = (cy, view) => view?.zoom === cy.zoom() && !chosen;
 
   /**
    * @param {Cy} cy
@@ -163,10 +171,19 @@
   function showWhole(cy, box) {
     const view = window.heteroWhole(box, cy.width(), cy.height());
     cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
-    whole = { zoom: cy.zoom(), ...cy.pan(), box };
+    isWhole(cy, box);
   }
 
-  /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
+  /**
+   * @param {Cy} cy
+   * @param {Bounds} box
+   */
+  function isWhole(cy, box) {
+    whole = { zoom: cy.zoom(), box };
+    chosen = false;
+  }
+
+  /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, box: Bounds } | null} */
   let whole = null;
 
   /**
@@ -369,11 +386,13 @@
     page.back = null;
     if (!cy || !back || !Number.isFinite(back.x)) return;
     if (back.whole) showWhole(cy, whole?.box ?? cy.elements().boundingBox());
-    else
+    else {
+      chosen = true;
       cy.viewport({
         zoom: back.zoom,
         pan: { x: cy.width() / 2 - back.x * back.zoom, y: cy.height() / 2 - back.y * back.zoom },
       });
+    }
   }
 
   /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */
@@ -407,6 +426,7 @@
       box = nodes.union(frames).boundingBox({ includeLabels: false }),
       fitting = window.heteroWhole(box, cy.width(), cy.height(), cy.zoom()).zoom,
       z = fitting < READABLE ? cy.zoom() : fitting;
+    chosen = true;
     const x = keep.at.x - at.x * z,
       y = Math.min(keep.at.y, cy.height() / 3) - at.y * z;
     cy.viewport({ zoom: z, pan: clearOfCards(cy, box, { x, y }, z) });
@@ -466,7 +486,13 @@
     if (zoom !== was || to.x !== pan.x || to.y !== pan.y) move({ zoom, pan: to });
   }
   /* Everything, but never larger than life, and clear of the lists at the top. */
-  const fit = () => page.cy && lookAt(page.cy.elements().boundingBox());
+  function fit() {
+    const { cy } = page,
+      box = cy?.elements().boundingBox();
+    if (!box) return;
+    const { zoom, x, y } = window.heteroWhole(box, cy.width(), cy.height());
+    move({ zoom, pan: { x, y } }, () => isWhole(cy, box));
+  }
 
   editor.provide({
     comeBack,

@@ -138,6 +138,7 @@
   function togglePanel(name) {
     const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
     hide(name, hidden);
+    if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
     editor.say(
       `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
     );

@@ -9,6 +9,8 @@ from decoders import plain_decoder
 from pages import Serve, ready, says, says_exactly
 from playwright.sync_api import Locator, Page, expect
 
+from editor.text import in_words
+
 ASSUMED = "- {name: Card, backendName: CPU, link: {bandwidth: 8 GB/s, latency: 10 us}}\n"
 STATED = (
     "- {name: Card, backendName: CPU, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, "
@@ -25,6 +27,19 @@ def expect_rough(shown: Locator) -> None:
     says_exactly(shown, ROUGH)
     text = shown.inner_text()
     assert len(ROUGH.findall(text)) == len(TIME.findall(text)), text
+
+
+def test_scripts_and_server_write_the_same_figures(opened: Page) -> None:
+    """The ribbon and the tables had one digit where the headline had two: parts were more than the whole."""
+    values = [
+        mantissa * 10.0**-power for mantissa in (1.04, 1.26, 2.64, 6.97, 9.96) for power in range(7)
+    ]
+    for rough in (False, True):
+        shown = opened.evaluate(
+            "([values, rough]) => values.map((each) => hetero.humanSeconds(each, rough))",
+            [values, rough],
+        )
+        assert shown == [in_words(value, rough) for value in values]
 
 
 def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_path: Path) -> None:

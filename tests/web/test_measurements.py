@@ -250,7 +250,7 @@ def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppSt
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
     planned.set_automatic("optimal", {}, "minimal")
     said, time = str(outcome(planned)), r"[\d.]+ [mµ]?s\b"
-    assert "Lower bound about" in said
+    assert "Lower bound by these costs about" in said
     assert (
         len(re.findall(time, said))
         == len(re.findall(r"about (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]?s\b", said))

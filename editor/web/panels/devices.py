@@ -14,7 +14,7 @@ from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.pin_groups import PinGroup, pin_groups
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, pluralize, roughly
+from editor.text import human_bytes, human_seconds, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
@@ -25,12 +25,16 @@ from editor.web.view import (
     colours_of,
     costs_value,
     has_profile,
+    measured_run,
     memory_of,
     plan_costs,
     policy_value,
 )
 from editor.workspace.document import Document
 from editor.workspace.history import Step
+
+_MISLEADING = 1.5
+"""Times that a measurement is off its estimate, from which on the page says so"""
 
 
 def tools_panel(document: Document) -> html.Aside:
@@ -146,6 +150,7 @@ def outcome(document: Document) -> list[Any]:
         html.P(_free(document) or _bound(document, result, in_figures), className="hint")
         if result.bound is not None
         else None,
+        _beside_measurement(document, result),
         html.P(
             "This model has been profiled: choose “Costs: from a profile” above.", className="hint"
         )
@@ -177,7 +182,22 @@ def _bound(document: Document, result: Assignment, in_figures: Callable[[float],
     same = result.human(objective) == result.human(bound) or gap <= 0
     how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
     given = " with your pins" if document.placement.settings.pins else ""
-    return f"Lower bound{given} {in_figures(bound)} ({how_far})"
+    return f"Lower bound{given} by these costs {in_figures(bound)} ({how_far})"
+
+
+def _beside_measurement(document: Document, result: Assignment) -> html.P | None:
+    """Says where a measurement of this plan shows that the costs mislead the policy."""
+    run = measured_run(document, "latency")
+    if run is None or not result.objective_name.startswith("latency") or not result.objective:
+        return None
+    factor = result.objective / float(run.figures["median"])
+    if 1 / _MISLEADING < factor < _MISLEADING:
+        return None
+    off = f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
+    measured = document.placement.settings.policy_options.get("costs") == "measured"
+    way = "Profile again" if measured else "Profile, in the tab Benchmark"
+    words = f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
+    return html.P(words, className="hint warn")
 
 
 def device_list(document: Document) -> list[Any]:
