@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from conftest import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.devices.table import load_devices
+from editor.graph.flops import op_bytes
 from editor.placement.constraints import constrain
 from editor.placement.costs import estimate, price
-from editor.placement.policies.memory import Excess, moved_blocks
+from editor.placement.policies.memory_moves import Excess, improved
 from editor.placement.policies.task import Task
 from editor.runtimes.base import Capability
 
@@ -55,7 +59,7 @@ def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_pa
     task = Task(constraints, lambda: costs, {})
     on_cpu = np.ones(len(graph), np.int64)
     start = price(graph, costs, on_cpu, task.placed).total
-    total, device = moved_blocks(task, costs, limits, (start, on_cpu), 5.0)
+    total, device = improved(task, costs, limits, (start, on_cpu), 5.0)
     assert total < start and total == pytest.approx(price(graph, costs, device, task.placed).total)
     assert not Excess.of(task, device, limits).total and 0 < (device == 0).sum() < len(graph)
 
@@ -79,3 +83,22 @@ def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_pa
                 1 + 1e-9
             )
     assert compared
+
+
+def test_ops_that_hold_most_leave_the_devices_to_all_others(tmp_path: Path) -> None:
+    """A prompt's logits need more than two cards have left beside the layers: the layers were divided for it."""
+    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(tmp_path)]
+    subprocess.run([*make, "--layers", "4", "--hidden", "128"], check=True, capture_output=True)
+    sizes = {"batch": 1, "sequence_length": 128, "total_sequence_length": 128}
+    graph = editor.load_model(tmp_path / "model.onnx", {**sizes, "past_sequence_length": 0})
+    cards = [{"name": f"GPU.{i}", "backendName": "GPU", "memory": "4.23MB"} for i in range(2)]
+    table = [*cards, {"name": "CPU"}]
+    plan = editor.partition(graph, table, policy="memory").placement
+    devices = load_devices(table)
+    constraints = constrain(graph, devices, [Capability.everything(graph)] * 3)
+    costs = estimate(graph, devices)
+    task = Task(constraints, lambda: costs, {})
+    by_hand = np.zeros(len(graph), np.int64)
+    by_hand[task.placed[np.argsort(op_bytes(graph)[task.placed])[-2:]]] = 2
+    assert not Excess.of(task, by_hand, np.array([4.23e6, 4.23e6, np.inf])).total
+    assert plan.price(costs).total <= price(graph, costs, by_hand, task.placed).total * (1 + 1e-9)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from time import perf_counter
+from dataclasses import replace
 
 import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.flops import op_bytes
-from editor.graph.graph import Bools, Graph, Ints
-from editor.graph.scopes.tree import scopes_of
+from editor.graph.graph import Bools, Ints
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.latency import (
@@ -20,46 +18,19 @@ from editor.placement.policies.latency import (
     lower_bound,
     search_seconds,
 )
+from editor.placement.policies.memory_moves import Excess, improved
 from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import (
     RunMemory,
     heaviest,
-    run_memory,
     weight_bytes,
     weight_shrinkage,
 )
-from editor.placement.subgraphs.minimal import minimal
 from editor.text import human_bytes, pluralize
 
 _LARGEST = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Excess:
-    """A placement that needs more memory than there is."""
-
-    total: float
-    """bytes"""
-    over: Floats
-    """[device] bytes; negative where there is room"""
-    device: Ints
-    """[op]"""
-    needed: RunMemory
-
-    @classmethod
-    def of(cls, task: Task, device: Ints, limits: Floats) -> Excess:
-        """Computes what a placement needs beyond the limits; ``total`` is 0 where it fits."""
-        constraints = task.constraints
-        needed = run_memory(
-            constraints.graph,
-            constraints.devices,
-            device,
-            minimal(constraints.graph, device, task.placed),
-        )
-        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
-        return cls(float(np.maximum(over, 0).sum()), over, device, needed)
 
 
 def memory_reasons(
@@ -345,69 +316,6 @@ def _regions(problem: Problem, label: Ints, full: Bools) -> list[Ints]:
     return [regions[i] for i in sorted(largest)]
 
 
-_LEAST_OPS = 3
-_LEAST_GAIN = 1e-4
-"""Of the price: less is not worth another look at all blocks."""
-
-
-def moved_blocks(
-    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
-) -> tuple[float, Ints]:
-    """The placement with blocks on devices where they cost less and fit, one after the other, the most promising first.
-
-    Args:
-        task: what is placed.
-        costs: of the task.
-        limits: [device] bytes.
-        best: price and devices of a placement that fits.
-        seconds: for all of it.
-    """
-    graph, placed = task.constraints.graph, task.placed
-    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + seconds
-    worse = False
-    while perf_counter() < until and not task.should_stop():
-        before = best[0]
-        for ops, d in _moves(blocks, costs, task.constraints.allowed, best[1], worse):
-            if perf_counter() >= until or task.should_stop():
-                break
-            device = best[1].copy()
-            device[ops] = d
-            total = price(graph, costs, device, placed).total
-            if total < best[0] * (1 - _LEAST_GAIN) and not Excess.of(task, device, limits).total:
-                best = total, device
-        if best[0] == before and worse:
-            break
-        worse = (
-            best[0] == before
-        )  # then blocks whose ops alone would take longer, too: transfers may pay for that
-    return best
-
-
-def _blocks(graph: Graph, placed: Bools) -> list[Ints]:
-    """[block] its ops with a device of their own; the outer ones first."""
-    scopes = scopes_of(graph).scopes[1:]
-    found = [np.array([op for op in scope.ops if placed[op]], np.int64) for scope in scopes]
-    return sorted((ops for ops in found if len(ops) >= _LEAST_OPS), key=len, reverse=True)
-
-
-def _moves(
-    blocks: list[Ints], costs: Costs, allowed: Bools, device: Ints, worse: bool
-) -> Iterator[tuple[Ints, int]]:
-    """Ops of a block that may go to a device, and the device; those first that gain most for their ops alone.
-
-    With ``worse`` also those that gain nothing.
-    """
-    found = []
-    for ops in blocks:
-        for d in range(allowed.shape[1]):
-            mine = ops[allowed[ops, d] & (device[ops] != d)]
-            gain = float(costs.op[mine, device[mine]].sum() - costs.op[mine, d].sum())
-            if len(mine) and (gain > 0 or worse):
-                found.append((gain, mine, d))
-    found.sort(key=lambda move: -move[0])
-    yield from ((mine, d) for _, mine, d in found)
-
-
 _STEPS = 12
 _TENSOR_SHARES = (1.0, 0.6, 0.3)
 """Of a full device's memory: ops beside more tensors leave it first. Which pays depends on what fills it."""
@@ -423,8 +331,9 @@ def memory(task: Task) -> Assignment:
     """The cheapest of several candidate placements that fit.
 
     Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other candidates are the
-    stages of `pipeline`, and regions of placements without limits; then blocks move into room that is left. Besides its
-    weights, a device must hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
+    stages of `pipeline`, devices filled to their peak one after the other, and regions of placements without limits; then
+    blocks and single ops move into room that is left. Besides its weights, a device must hold the tensors of the run, so the
+    capacity for weights shrinks until the peak of both fits.
 
     Raises:
         EditorError: nothing fits; the message says what the closest placement lacks on each device, and what is largest there.
@@ -445,7 +354,7 @@ def memory(task: Task) -> Assignment:
         best = _first(best, _around_pins(task, costs, size, limits, shrinkage))
     if best is not None:
         if best[0] > bound * _GOOD_ENOUGH:
-            best = moved_blocks(task, costs, limits, best, search_seconds(task.options))
+            best = improved(task, costs, limits, best, search_seconds(task.options))
         total, device = best
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
@@ -478,6 +387,7 @@ def _found(
     best = _first(
         _stages(task, costs, limits),
         *_by_regions(task, whole, ideals, costs, limits),
+        *_in_order(task, costs, limits),
     )
     closest = None
     for share in _TENSOR_SHARES:
@@ -603,6 +513,46 @@ def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
         key=lambda each: (each[0], int(each[1].sum())),
         default=None,
     )
+
+
+_LEFT_OUT = (0, 1, 2, 4)
+"""Ops that hold most, which leave a device room for all others."""
+
+
+def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[tuple[float, Ints]]:
+    """Price and devices where one device after the other is filled to its peak, in the order of the run.
+
+    The device with the most memory takes what is left, and the ops that hold most, more or fewer of them.
+    """
+    constraints, placed = task.constraints, task.placed
+    allowed = constraints.allowed[placed]
+    rest = len(limits) - 1 - int(limits[::-1].argmax())
+    times = np.where(allowed, costs.op[placed], 0.0).sum(axis=0)
+    filled = [d for d in np.argsort(times, kind="stable").tolist() if d != rest]
+    first = np.where(allowed[:, rest], rest, allowed.argmax(axis=1)).astype(np.int64)
+    heaviest_last = np.argsort(op_bytes(constraints.graph)[placed], kind="stable")
+    for count in _LEFT_OUT:
+        label, kept = first.copy(), np.sort(heaviest_last[: len(placed) - count])
+        for d in filled:
+            kept = kept[_filled(task, limits, label, kept, d) :]
+            if task.should_stop():
+                return
+        device = device_of_all_ops(task, placed, label)
+        if not Excess.of(task, device, limits).total:
+            yield price(constraints.graph, costs, device, placed).total, device
+
+
+def _filled(task: Task, limits: Floats, label: Ints, nodes: Ints, d: int) -> int:
+    """How many of some nodes a device has room for, found by halving; ``label`` has these there then."""
+    low, high, begin = 0, len(nodes), label[nodes]
+    able = task.constraints.allowed[task.placed[nodes], d]
+    while low < high:
+        most = (low + high + 1) // 2
+        label[nodes] = np.where(able & (np.arange(len(nodes)) < most), d, begin)
+        over = Excess.of(task, device_of_all_ops(task, task.placed, label), limits).over[d]
+        low, high = (most, high) if over <= 0 else (low, most - 1)
+    label[nodes] = np.where(able & (np.arange(len(nodes)) < low), d, begin)
+    return low
 
 
 def _by_regions(

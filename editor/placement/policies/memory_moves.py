@@ -1,0 +1,125 @@
+"""Better placements within memory: blocks, parts and single ops move to where they cost less and fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from editor.graph.graph import Bools, Graph, Ints
+from editor.graph.scopes.tree import scopes_of
+from editor.placement.costs import Costs, price
+from editor.placement.policies.problem import Floats
+from editor.placement.policies.task import Task
+from editor.placement.run_memory import RunMemory, run_memory
+from editor.placement.subgraphs.minimal import minimal
+
+
+@dataclass(frozen=True, eq=False)
+class Excess:
+    """A placement that needs more memory than there is."""
+
+    total: float
+    """bytes"""
+    over: Floats
+    """[device] bytes; negative where there is room"""
+    device: Ints
+    """[op]"""
+    needed: RunMemory
+
+    @classmethod
+    def of(cls, task: Task, device: Ints, limits: Floats) -> Excess:
+        """Computes what a placement needs beyond the limits; ``total`` is 0 where it fits."""
+        constraints = task.constraints
+        needed = run_memory(
+            constraints.graph,
+            constraints.devices,
+            device,
+            minimal(constraints.graph, device, task.placed),
+        )
+        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
+        return cls(float(np.maximum(over, 0).sum()), over, device, needed)
+
+
+_LEAST_OPS = 3
+_LEAST_GAIN = 1e-4
+"""Of the price: less is not worth another look at all moves."""
+
+_Move = tuple[Ints, int]
+"""Ops, and the device that they may go to"""
+
+
+def improved(
+    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
+) -> tuple[float, Ints]:
+    """The placement with ops on devices where they cost less and fit, one move after the other, the most promising first.
+
+    First blocks move whose ops alone take less time elsewhere, then others, as transfers may pay for that; at last whole
+    subgraphs, and single ops beside a change of device.
+
+    Args:
+        task: what is placed.
+        costs: of the task.
+        limits: [device] bytes.
+        best: price and devices of a placement that fits.
+        seconds: for all of it.
+    """
+    graph, placed = task.constraints.graph, task.placed
+    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + seconds
+
+    def moves(stage: int, device: Ints) -> Iterator[_Move]:
+        groups = _at_borders(task, device) if stage == 2 else blocks
+        return _moves(groups, costs, task.constraints.allowed, device, worse=stage > 0)
+
+    stage = 0
+    while stage < 3 and perf_counter() < until and not task.should_stop():
+        before = best[0]
+        for ops, d in moves(stage, best[1]):
+            if perf_counter() >= until or task.should_stop():
+                break
+            device = best[1].copy()
+            device[ops] = d
+            total = price(graph, costs, device, placed).total
+            if total < best[0] * (1 - _LEAST_GAIN) and not Excess.of(task, device, limits).total:
+                best = total, device
+        if best[0] == before:
+            stage += 1
+    return best
+
+
+def _blocks(graph: Graph, placed: Bools) -> list[Ints]:
+    """[block] its ops with a device of their own; the outer ones first."""
+    scopes = scopes_of(graph).scopes[1:]
+    found = [np.array([op for op in scope.ops if placed[op]], np.int64) for scope in scopes]
+    return sorted((ops for ops in found if len(ops) >= _LEAST_OPS), key=len, reverse=True)
+
+
+def _at_borders(task: Task, device: Ints) -> list[Ints]:
+    """Subgraphs of a placement, and each op beside one of another device."""
+    graph, placed = task.constraints.graph, task.placed
+    part = minimal(graph, device, placed)
+    whole = [placed[part[placed] == number] for number in np.unique(part[placed]).tolist()]
+    source, reader, _ = graph.edges
+    changes = device[source] != device[reader]
+    beside = np.unique(np.concatenate([source[changes], reader[changes]]))
+    return [*whole, *(np.array([op], np.int64) for op in beside[task.constraints.placed[beside]])]
+
+
+def _moves(
+    groups: Sequence[Ints], costs: Costs, allowed: Bools, device: Ints, worse: bool
+) -> Iterator[_Move]:
+    """Ops of a group that may go to a device, and the device; those first that gain most for their ops alone.
+
+    With ``worse`` also those that gain nothing.
+    """
+    found = []
+    for ops in groups:
+        for d in range(allowed.shape[1]):
+            mine = ops[allowed[ops, d] & (device[ops] != d)]
+            gain = float(costs.op[mine, device[mine]].sum() - costs.op[mine, d].sum())
+            if len(mine) and (gain > 0 or worse):
+                found.append((gain, mine, d))
+    found.sort(key=lambda move: -move[0])
+    yield from ((mine, d) for _, mine, d in found)
