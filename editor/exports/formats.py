@@ -67,7 +67,11 @@ class Format:
     unfit: str = ""
     """``module:function``, which takes the graph: why it cannot be written, "" where it can; "" for any graph."""
     devices: tuple[str, ...] = ()
-    """Which devices can use it: all of a runtime (``onnxruntime``), or those of a provider of it (``onnxruntime.QNN``)."""
+    """Which devices can use it: all of a runtime (``onnxruntime``), those of a provider of it (``onnxruntime.QNN``), or of a
+    backend that no runtime here has (``hailo``)."""
+    needs: str = ""
+    """``module:function``, which takes the devices: whether the files work with all of them; "" where one that can use them is
+    enough."""
 
 
 _REPORT, _ONNX = "Plan and report", ("onnx",)
@@ -135,6 +139,7 @@ FORMATS: dict[str, Format] = {
         notes="editor.exports.openvino:notes",
         weights=True,
         devices=("openvino",),
+        needs="editor.exports.openvino:knows_all",
     ),
     "onnxruntime": Format(
         "model, session settings, and a script that checks where ONNX Runtime placed each op",
@@ -278,6 +283,15 @@ FORMATS: dict[str, Format] = {
         models=_ONNX,
         unfit="editor.exports.executorch:unfit",
     ),
+    "hailo": Format(
+        "`start_node_names`, `end_node_names` and `net_input_shapes` of each subgraph for the parser of Hailo's compiler; "
+        "written by its examples, not tried here",
+        "editor.exports.hailo:write_hailo",
+        "Hailo: first and last nodes",
+        options=(_DEVICE,),
+        models=_ONNX,
+        devices=("hailo",),
+    ),
     "litert": Format(
         "numbers of the operators of a TensorFlow Lite file that stay off a delegate, and the range for "
         "`first_delegate_node_index`; written by its source, not tried here",
@@ -285,6 +299,7 @@ FORMATS: dict[str, Format] = {
         "LiteRT: operators to skip",
         options=(_DEVICE,),
         unfit="editor.exports.litert:unfit",
+        devices=("edgetpu", "litert"),
     ),
     "llama-cpp": Format(
         "`--override-tensor` of llama.cpp: a buffer for the weights of each module of a language model; written by its source, "

@@ -50,7 +50,7 @@ def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     """
     graph = placement.graph
     kept, mixed = types_off(placement, device_of(placement, device, QNN))
-    named, model, written = _with_names(placement, out_dir, stamp) if mixed else ([], "", [])
+    named, model, written = with_names(placement, out_dir, stamp) if mixed else ([], "", [])
     document: dict[str, Any] = {
         "made_by": stamp,
         "op_type": dict.fromkeys(sorted(kept), _CPU),
@@ -74,7 +74,7 @@ def write_webgpu(
     lines of a text elsewhere (`core/providers/webgpu/webgpu_provider_factory.cc`).
     """
     graph = placement.graph
-    names, model, written = _with_names(placement, out_dir, stamp)
+    names, model, written = with_names(placement, out_dir, stamp)
     chosen = device_of(placement, device, WEBGPU)
     off = [names[op] for op in ops_off(placement, chosen)]
     if broken := next((name for name in off if len(name.splitlines()) != 1), None):
@@ -165,7 +165,7 @@ def _name(placement: Placement, op: int) -> str:
     return placement.devices[device].name
 
 
-def _with_names(
+def with_names(
     placement: Placement, out_dir: Path, stamp: str
 ) -> tuple[list[str], str, list[Path]]:
     """[op] its name; the file of a copy that has these names, where the model has not, and what was written."""

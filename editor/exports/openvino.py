@@ -39,12 +39,21 @@ def openvino_name(device: Device) -> str:
     )
 
 
+def knows_all(devices: Sequence[Device]) -> bool:
+    """Whether OpenVINO has a name for each device: elsewhere the script stops."""
+    return all(map(_is_known, devices))
+
+
+def _is_known(device: Device) -> bool:
+    return bool(device.runtime) or device.backend.upper() in GENERIC
+
+
 def notes(used: Sequence[Device]) -> list[str]:
     """What the script does not keep of a plan: devices that OpenVINO does not know or has as one, and a precision."""
     texts = [
         f"OpenVINO knows no device {d.backend} ({d.name}): the script stops there until another device is named for its ops"
         for d in used
-        if not d.runtime and d.backend.upper() not in GENERIC
+        if not _is_known(d)
     ]
     names: dict[str, list[str]] = {}
     for device in used:

@@ -22,8 +22,13 @@ def export_notes(placement: Placement, form: str) -> list[str]:
 
 
 def fits(form: str, devices: Sequence[Device]) -> bool:
-    """Whether one of these devices can use a format."""
-    there = {d.runtime for d in devices}
+    """Whether one of these devices can use a format, and the others do not stand in its way."""
+    found = FORMATS[form]
+    return _meant(form, devices) and (not found.needs or bool(resolve_name(found.needs)(devices)))
+
+
+def _meant(form: str, devices: Sequence[Device]) -> bool:
+    there = {d.runtime or d.backend.lower() for d in devices}
     there |= {f"{d.runtime}.{short_name(d.provider)}" for d in devices if d.runtime}
     return not there.isdisjoint(FORMATS[form].devices)
 
@@ -31,7 +36,7 @@ def fits(form: str, devices: Sequence[Device]) -> bool:
 def foreign_note(form: str, devices: Sequence[Device]) -> str:
     """Says so where a format is for devices that are not in this table; "" elsewhere."""
     found = FORMATS.get(form)
-    if found is None or not found.devices or fits(form, devices):
+    if found is None or not found.devices or _meant(form, devices):
         return ""
     return "these files are written for devices that are not in this plan"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx
 import pytest
+from conftest import EXAMPLES
 from onnx import TensorProto, helper
 
 import editor
@@ -45,6 +46,9 @@ def test_formats_fit_devices_of_their_runtime_or_provider() -> None:
     qnn = {"name": "NPU", "backendName": "onnxruntime", "provider": "QNN"}
     assert fits("qnn", editor.load_devices([qnn]))
     assert fits("openvino", editor.load_devices("HETERO:OpenVINO.CPU"))
+    hailo = editor.load_devices("HETERO:NPU(hailo8),OpenVINO.CPU")
+    assert fits("hailo", hailo) and not fits("hailo", there)
+    assert not fits("openvino", hailo), "its script would stop at Hailo"
     listed = re.split("[:;,] ?", by_devices())
     assert set(FORMATS) <= set(listed) and "for onnxruntime.QNN: qnn;" in by_devices()
 
@@ -307,3 +311,31 @@ def test_model_explorer_finds_ops_of_tflite_by_their_tensors(tmp_path: Path) -> 
     data = json.loads(plan.export("model-explorer", tmp_path)[0].read_text())
     graph = plan.graph
     assert set(data["results"]) == {graph.op_keys[op] for op in plan.placement.placed_ops}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_hailo_is_told_where_its_subgraphs_begin_and_end(tmp_path: Path, named: bool) -> None:
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    for node in model.graph.node:
+        node.name = node.name if named else ""
+    onnx.save(model, tmp_path / "net.onnx")
+    graph = editor.load_model(tmp_path / "net.onnx")
+    plan = editor.partition(graph, "HETERO:NPU(hailo8),CPU")
+    found = read(plan.export("hailo", tmp_path / "out"))
+    folder = tmp_path if named else tmp_path / "out"
+    nodes = onnx.load(folder / found["model"]).graph.node
+    by_name, maker = {n.name: n for n in nodes}, {t: n.name for n in nodes for t in n.output}
+    ours = [part for part in plan.placement.subgraphs if part.device == "NPU"]
+    placed = {graph.op_keys[op] for op in plan.placement.placed_ops.tolist()}
+    assert [part["id"] for part in found["subgraphs"]] == [part.id for part in ours]
+    for part, mine in zip(found["subgraphs"], ours, strict=True):
+        start, waiting, seen = set(part["start_node_names"]), list(part["end_node_names"]), set()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                if name not in start:
+                    waiting += [maker[t] for t in by_name[name].input if t in maker]
+        keys = {by_name[name].output[0] for name in seen}
+        assert keys & placed == set(mine.ops) & placed and len(keys & placed) == mine.size
+        assert set(part["net_input_shapes"]) == start
