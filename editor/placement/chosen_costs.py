@@ -13,6 +13,7 @@ from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement, Settings
+from editor.text import human_bytes
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -42,7 +43,11 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 def left_out(placement: Placement, costs: Costs) -> list[str]:
     """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it."""
     used = sorted(placement.used_numbers)
-    said = [] if ends_counted(placement, costs) else ["host input and output not counted"]
+    said = [
+        f"memory of {name} not known: {human_bytes(size)} needed"
+        for name, size in unknown_memory(placement).items()
+    ]
+    said += [] if ends_counted(placement, costs) else ["host input and output not counted"]
     said += [
         f"{what} of {' and '.join(whose)} assumed"
         for what, whose in assumed_figures(placement, costs).items()
@@ -51,6 +56,13 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
         said.append(f"profile of {' and '.join(noisy)} measured on a busy machine")
     return said
+
+
+def unknown_memory(placement: Placement) -> dict[str, int]:
+    """Bytes that a plan needs on devices of a preset whose memory neither it nor the device table states, by their names."""
+    used = [placement.devices[d] for d in sorted(placement.used_numbers)]
+    lacking = [d.name for d in used if d.published.preset and d.memory is None]
+    return {name: placement.run_memory.peaks[name] for name in lacking}
 
 
 def ends_counted(placement: Placement, costs: Costs) -> bool:
@@ -84,7 +96,10 @@ def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
     for name in assumed_speeds(placement, costs):
         one = placement.devices[placement.device_number(name)]
         what = "memory bandwidth" if one.peak_compute else "peaks"
-        whose.setdefault("peak compute" if one.peak_dram_bw else what, []).append(name)
+        what = "peak compute" if one.peak_dram_bw else what
+        linked = np.isfinite(peaks_of(one).bandwidth)
+        stated = one.link is not None and one.link.bandwidth is not None
+        whose.setdefault(f"{what} and link" if linked and not stated else what, []).append(name)
     return whose
 
 

@@ -32,7 +32,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     text = plan.export("md", tmp_path)[0].read_text()
     first, _, appendix = text.partition("<details>")
     assert (
-        "memory bandwidth of NPU assumed, peaks of CPU assumed). This plan was not measured."
+        "memory bandwidth and link of NPU assumed, peaks of CPU assumed). This plan was not measured."
         in first
     )
     assert "- NPU: planned as if the model were int8." in first
@@ -43,7 +43,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     assert "inputs and outputs from and to a host." in first
     conclusion = first.splitlines()[2]
     assert re.match(
-        r"Estimated about .*: .* all of it on CPU \(about .* ms, estimated\); memory bandwidth of NPU "
+        r"Estimated about .*: .* all of it on CPU \(about .* ms, estimated\); memory bandwidth and link of NPU "
         r"assumed, peaks of CPU assumed and this plan was not measured\.",
         conclusion,
     )

@@ -230,7 +230,7 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     state: AppState, document: Document, tmp_path: Path
 ) -> None:
     """800 us and "0 B moved", behind a link of 320 MB/s and 1 ms, with the same invisible peaks for every NPU."""
-    words = "host input and output not counted, peaks of NPU assumed"
+    words = "host input and output not counted, peaks and link of NPU assumed"
     assert words not in _words(document), "all in host memory"
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
@@ -243,6 +243,18 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
     said = _words(state.open(OpenRequest(model, stated)))
     assert "not counted" in said and "assumed" not in said and "about" not in said
+
+
+def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> None:
+    """An Edge TPU with its 8 MB "ran" 54 MB of weights in 26 ms, and nothing was said."""
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    planned = state.open(OpenRequest(model, "HETERO:NPU(edgetpu as int8),CPU"))
+    assert re.search(r"'memory of NPU not known: [\d.]+ MB needed, host", _words(planned))
+    limited = [
+        {"name": "NPU", "preset": "edgetpu", "assumes": "int8", "memory": "8 MB"},
+        {"name": "CPU"},
+    ]
+    assert "not known" not in _words(state.open(OpenRequest(model, limited)))
 
 
 def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppState) -> None:
