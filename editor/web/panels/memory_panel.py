@@ -12,7 +12,7 @@ from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.runtimes.base import MemoryOverhead
-from editor.text import human_bytes, pluralize, shortened_name
+from editor.text import human_bytes, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
 from editor.web.panels.parts import kind_badge, swatch
@@ -32,7 +32,6 @@ def memory_view(document: Document) -> list[Any]:
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     states = {each.device: each for each in state_memory(document.placement)}
-    top = max((_top(memory.devices[i]) for i in used), default=1.0)
     entered = [str(shown(d)["memory"] or "") for d in document.devices]
     badge = kind_badge(
         Kind.ESTIMATE,
@@ -48,7 +47,7 @@ def memory_view(document: Document) -> list[Any]:
             className="hint wide",
         ),
         *[
-            _device(memory, i, colours[name], states.get(name), top, entered[i])
+            _device(memory, i, colours[name], states.get(name), entered[i])
             if i in used
             else _unused(memory, i, colours[name], entered[i])
             for i, name in enumerate(each.device for each in memory.devices)
@@ -112,12 +111,13 @@ def _device(
     number: int,
     colour: str,
     state: StateMemory | None,
-    top: float,
     entered: str,
 ) -> html.Section:
     device = memory.devices[number]
     over = device.limit is not None and device.peak > device.limit
-    limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
+    limit = ""
+    if device.limit is not None:
+        limit = f" of {human_bytes(device.limit)} ({percent(device.peak / device.limit)})"
     words = [
         f" at most {human_bytes(device.peak)}{limit}: constants {human_bytes(device.constants)}"
     ]
@@ -154,7 +154,7 @@ def _device(
                 ],
                 className="memory-head",
             ),
-            _chart(device, colour, top),
+            _chart(memory, device, colour),
             *_growth(state, colour),
             _tensors(memory, number),
         ],
@@ -169,12 +169,11 @@ def _top(device: DeviceMemory) -> float:
     return float(max(device.peak, device.limit if near and device.limit else 0, 1))
 
 
-def _chart(device: DeviceMemory, colour: str, top: float) -> html.Div:
-    """Bars from the first op to the last, in the scale of all devices; a line where the limit is, if it is near."""
-    bars = heights(device.live, _MOST_BARS) + device.constants
+def _chart(memory: RunMemory, device: DeviceMemory, colour: str) -> html.Div:
+    """Bars from the first op to the last, up to the peak or a limit that is near, which has a line."""
+    top = _top(device)
     columns = [
-        html.Span(style={"height": f"{100 * b / top:.2f}%", "backgroundColor": colour})
-        for b in bars.tolist()
+        _bar(memory, device, moment, colour, top) for moment in peaks(device.live, _MOST_BARS)
     ]
     constants = html.Span(
         className="memory-constants",
@@ -261,12 +260,25 @@ def _reading(state: StateMemory, context: int) -> str:
     )
 
 
-def heights(live: Ints, most: int) -> Ints:
-    """[bar] the most bytes of all moments that a bar stands for; at most ``most`` bars."""
-    if len(live) <= most:
-        return live
-    starts = np.linspace(0, len(live), most, endpoint=False).astype(np.int64)
-    return np.maximum.reduceat(live, starts)
+def peaks(live: Ints, most: int) -> list[int]:
+    """[bar] the moment with the most bytes of those that a bar stands for; at most ``most`` bars."""
+    starts = np.linspace(0, len(live), min(most, len(live)), endpoint=False).astype(np.int64)
+    ends = [*starts[1:].tolist(), len(live)]
+    return [
+        start + int(live[start:end].argmax())
+        for start, end in zip(starts.tolist(), ends, strict=True)
+    ]
+
+
+def _bar(
+    memory: RunMemory, device: DeviceMemory, moment: int, colour: str, top: float
+) -> html.Span:
+    """What a device holds while an op runs."""
+    held = int(device.live[moment]) + device.constants
+    name = memory.graph.display_name(int(memory.ops[moment]))
+    style = {"height": f"{100 * held / top:.2f}%", "backgroundColor": colour}
+    reading = f"{human_bytes(held)} while {shortened_name(name, 60)} runs"
+    return html.Span(html.Span(style=style), **{"data-reading": reading})
 
 
 def _tensors(memory: RunMemory, number: int) -> html.Details | None:
