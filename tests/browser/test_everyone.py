@@ -110,6 +110,7 @@ def test_at_200_percent_everything_can_be_reached(browser: BrowserContext, serve
     page.set_viewport_size({"width": 720, "height": 450})
     page.goto(f"{server.url}/open")
     page.wait_for_selector("#start")
+    until(page, f"({_OUT_OF_REACH})().length === 0")  # once it has been laid out
     assert (
         page.evaluate("document.documentElement.scrollWidth") <= 720
         and page.evaluate(_OUT_OF_REACH) == []

@@ -66,6 +66,13 @@ def test_open_tables_leave_a_laptop_the_whole_graph(fresh: Page) -> None:
     expect(page.get_by_role("button", name="Start", exact=True)).not_to_be_visible()
 
 
+def test_first_steps_are_in_reach(fresh: Page) -> None:
+    fresh.locator(".first-steps summary").click()
+    steps = fresh.locator(".first-steps li")
+    expect(steps.nth(1)).to_be_visible()
+    says(steps.nth(1), "Press 2 for ONNX Runtime")
+
+
 def test_limits_are_set_where_memory_is_shown(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Memory]")

@@ -118,8 +118,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                 [
                     html.H1("Split a neural network over devices"),
                     html.P(
-                        "Every op gets a device, automatically. See which and why, repaint what you like, measure it "
-                        "on the real runtimes.",
+                        "Few accelerators run every operation (op) of a model. See which device runs each op and why, repaint "
+                        "ops, measure the split model.",
                         className="lead",
                     ),
                     html.Div(
@@ -204,7 +204,12 @@ def _example(number: int, example: Example) -> html.Button:
             ),
             html.Span(
                 [
-                    html.B(example.title),
+                    html.Span(
+                        [
+                            html.B(example.title),
+                            html.Span("start here", className="badge") if number == 0 else None,
+                        ]
+                    ),
                     html.Span(example.what, className="hint"),
                 ],
                 className="example-words",
@@ -280,7 +285,7 @@ def _own_model(devices: str, path: str) -> list[Any]:
                 controls.MultiSelect(
                     id="devices-choice",
                     data=choices()[1:],
-                    label="Planned devices, tried first",
+                    label="Planned devices (not in this machine), tried first",
                     value=[],
                     placeholder="Add one …",
                 ),

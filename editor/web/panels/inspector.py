@@ -136,7 +136,26 @@ def plan(document: Document) -> list[Any]:
             "Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
             className="hint",
         ),
+        _first_steps(document),
     ]
+
+
+def _first_steps(document: Document) -> html.Details:
+    """What a person who is new here may do, one thing after the other."""
+    number = min(2, len(document.devices))
+    other = document.devices[number - 1].name
+    steps = (
+        "Fallbacks, below, lists the ops that the first device does not take, and why.",
+        f"Press {number} for {other}, then click an op, or hold Shift and draw a box: these ops are pinned there, and the "
+        "others are placed again around them. Ctrl+Z undoes it.",
+        "Benchmark runs the split model and compares it with the unsplit one.",
+        "Compare sets this plan beside what OpenVINO, Glow and ONNX Runtime would do, and beside the optimum.",
+        "Export writes what a runtime loads, and a report.",
+    )
+    return html.Details(
+        [html.Summary("First steps"), html.Ol([html.Li(step) for step in steps])],
+        className="first-steps",
+    )
 
 
 def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list[bool]]:
