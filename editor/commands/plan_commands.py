@@ -173,7 +173,8 @@ def _print_fallbacks(plan: Plan) -> None:
         print(
             f"  and for {pluralize(len(found) - _MOST_REASONS, 'more reason')}: export --to md lists them"
         )
-    for name, count in chosen_elsewhere(placement).items():
+    for name, others in chosen_elsewhere(placement).items():
+        count = len(others)
         print(
             f"  {pluralize(count, 'op')} may run on {name} and {'is' if count == 1 else 'are'} elsewhere by the policy "
             f"{placement.settings.policy}: `why PLAN KEY` says why"

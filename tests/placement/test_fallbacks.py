@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,12 @@ def test_the_rows_add_up_to_what_all_fallbacks_cost(tmp_path: Path) -> None:
     assert {f.op_type for f in rows} == {"Neg", "Tanh", "Exp"}
     assert sum(f.seconds for f in rows) == pytest.approx(lost)
     assert all(0 < f.seconds < lost for f in rows)
+    device = plan.placement.assignment.device
+    for row in rows:
+        ops = list(row.ops)
+        own = float((costs.op[ops, device[ops]] - costs.op[ops, 0]).sum())
+        assert row.own_seconds == pytest.approx(own)
+        assert re.fullmatch(r"ops .*s, hand-over (about )?[\d.]+ [mµ]?s", row.parts)
 
 
 def test_ops_of_several_types_with_one_reason_are_one_row_with_the_way_out(tmp_path: Path) -> None:

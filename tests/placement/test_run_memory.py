@@ -310,9 +310,8 @@ def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(
     whole = editor.partition(mobilenet, table, capabilities=[Capability.everything(mobilenet)] * 2)
     assert whole.run_memory.peaks["NPU"] > 8 << 20 >= plan.run_memory.peaks["NPU"]
     assert plan.placement.op_counts["NPU"] > 40
-    assert chosen_elsewhere(plan.placement) == {"NPU": plan.placement.op_counts["CPU"]}, (
-        "no runtime refuses them"
-    )
+    elsewhere = {name: len(ops) for name, ops in chosen_elsewhere(plan.placement).items()}
+    assert elsewhere == {"NPU": plan.placement.op_counts["CPU"]}, "no runtime refuses them"
     small = editor.partition(
         mobilenet,
         [{"name": "CPU"}, {"name": "NPU", "memory": "5MB", "peakCompute": "1e16"}],

@@ -19,6 +19,7 @@ from editor.workspace.document import Document
 
 MOST_ROWS = 100
 _MOST_TYPES = 4
+_PARTS = "ops: their time here less that on the preferred device; hand-over: transfers and starts of subgraphs"
 
 
 def fallbacks_panel(document: Document) -> html.Div:
@@ -104,20 +105,24 @@ def fallbacks_view(document: Document) -> list[Any]:
         )
     if len(found) > 1:
         sums.append(_sum_row("Total", ops, total, rough))
-    chosen = sum(chosen_elsewhere(document.placement).values())
-    verb = "is" if chosen == 1 else "are"
-    by_policy = (
-        f" {pluralize(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
-        "why when it is selected."
-        if chosen
-        else ""
-    )
+    chosen = [op for ops in chosen_elsewhere(document.placement).values() for op in ops]
+    verb = "is" if len(chosen) == 1 else "are"
+    full = document.placement.settings.policy == "memory"
+    why = "because memory is full" if full else "by the policy"
+    by_policy: list[Any] = []
+    if chosen:
+        by_policy = [
+            f" {pluralize(len(chosen), 'more op')} may run on an earlier device and {verb} elsewhere {why}; each says why "
+            "when it is selected. ",
+            _action("Select", "select", ",".join(map(str, chosen)), "Select these ops"),
+        ]
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
     said = [
         f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device, a {run} would take {change} ",
         basis_badge(basis),
-        f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.{by_policy}",
+        f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
+        *by_policy,
     ]
     return [
         *forced,
@@ -227,7 +232,9 @@ def _row(
             html.Td(devices),
             html.Td(str(fallback.subgraphs)),
             html.Td(human_bytes(fallback.bytes)),
-            html.Td(fallback.lost),
+            html.Td(
+                [fallback.lost, html.Div(fallback.parts, className="hint", title=_PARTS)],
+            ),
             html.Td(actions, className="buttons"),
         ],
         **{"data-row": str(number)},
