@@ -110,13 +110,13 @@ def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dic
     return number_column(field, header, width, valueFormatter=_SECONDS, **more)
 
 
-def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
-    """A column of device names with their colours."""
+def device_column(field: str, header: str, width: int = 150, least: int = 134) -> dict[str, Any]:
+    """A column of device names with their colours; ``least``: its width where there is little room."""
     return {
         "field": field,
         "headerName": header,
         "width": width,
-        "minWidth": 116,
+        "minWidth": least,
         "cellRenderer": "DeviceCell",
     }
 
@@ -125,7 +125,7 @@ def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96),
-        device_column("device", "Device"),
+        device_column("device", "Device", least=116),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 104},
