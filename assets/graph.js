@@ -179,11 +179,11 @@
    * @param {Bounds} box
    */
   function isWhole(cy, box) {
-    whole = { zoom: cy.zoom(), box };
+    whole = { zoom: cy.zoom(), ...cy.pan(), box };
     chosen = false;
   }
 
-  /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, box: Bounds } | null} */
+  /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
   let whole = null;
 
   /**
@@ -372,12 +372,16 @@
   /** @param {Cy} cy */
   const seesWhole = (cy) => isAt(cy, whole);
 
+  /* A reload comes back to what is seen now, also where it was only shifted. */
+  /** @param {Cy} cy */
+  const isUnmoved = (cy) => seesWhole(cy) && whole?.x === cy.pan().x && whole.y === cy.pan().y;
+
   /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
   /** @param {Cy} cy */
   function placeOf(cy) {
     const zoom = cy.zoom(),
       pan = cy.pan();
-    return { zoom, x: (cy.width() / 2 - pan.x) / zoom, y: (cy.height() / 2 - pan.y) / zoom, whole: seesWhole(cy) };
+    return { zoom, x: (cy.width() / 2 - pan.x) / zoom, y: (cy.height() / 2 - pan.y) / zoom, whole: isUnmoved(cy) };
   }
 
   /* To where this document was looked at before the page was loaded again. */

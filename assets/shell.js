@@ -46,7 +46,7 @@
    * @param {number} size
    */
   function clamped(name, size) {
-    const most = name === "dock" ? window.innerHeight - 240 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
+    const most = name === "dock" ? window.innerHeight - 300 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
     return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
   }
 
