@@ -342,5 +342,5 @@ def _over(devices: Sequence[Device], needed: Mapping[str, int]) -> str:
     """Which device needs more memory than it has; "" where none does."""
     for device in devices:
         if device.memory is not None and needed[device.name] > device.memory:
-            return f"{device.name} has {human_bytes(device.memory)} and needs {human_bytes(needed[device.name])}"
+            return f"{device.name} has {device.limit_text} and needs {human_bytes(needed[device.name])}"
     return ""

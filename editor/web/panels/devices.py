@@ -293,7 +293,7 @@ def _room(used: int, device: Device) -> list[Any]:
                 title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
-    text = f"peak {human_bytes(used)} of {human_bytes(device.memory)}"
+    text = f"peak {human_bytes(used)} of {device.limit_text}"
     if used <= device.memory:
         return [
             html.Span(
@@ -305,7 +305,12 @@ def _room(used: int, device: Device) -> list[Any]:
         html.Span(
             text,
             className="over",
-            title="Over its memory: choose the policy “Optimal within memory”, or repaint",
+            title="Over its memory: "
+            + (
+                "place the set within memory, or repaint"
+                if device.taken
+                else "choose the policy “Optimal within memory”, or repaint"
+            ),
         )
     ]
 

@@ -101,22 +101,28 @@ def over_memory(document: Document) -> dict[str, int]:
 
 
 def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
-    limits = {d.name: d.memory or 0 for d in document.devices}
-    needs = [
-        f"{name} needs {human_bytes(size)} of {human_bytes(limits[name])}"
-        for name, size in over.items()
-    ]
+    limits = {d.name: d.limit_text for d in document.devices}
+    needs = [f"{name} needs {human_bytes(size)} of {limits[name]}" for name, size in over.items()]
     more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
     words = f"Does not fit: {needs[0]}{more}"
-    way = None
-    if document.placement.settings.policy != "memory":
+    way: Any = None
+    if (
+        of := document.store.set_of(document.id)
+    ) is not None:  # alone it would leave nothing to the others
+        way = html.A(
+            "Place the set within memory",
+            href=f"/set/{of.id}",
+            className="tool small",
+            title=f"The page of {of.title}, whose models share the memory",
+        )
+    elif document.placement.settings.policy != "memory":
         way = html.Button(
             "Split within memory",
             className="tool small",
             title="The policy “Optimal within memory”: the least latency of what fits",
             **{"data-command": "policy-memory"},
         )
-    return html.P([words, " ", way], className="sentence unfit", title="\n".join(needs))
+    return html.P([html.Span(words), " ", way], className="sentence unfit", title="\n".join(needs))
 
 
 def _said(document: Document) -> list[Any]:
