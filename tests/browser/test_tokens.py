@@ -213,6 +213,31 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     )
 
 
+def test_a_plan_that_fits_says_the_context_at_which_it_no_longer_does(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '1MB')}")
+    ready(page)
+    verdict = page.locator("#verdict")
+    remark = verdict.get_by_role(
+        "button", name="fits up to about 331 tokens of context", exact=True
+    )
+    expect(remark).to_be_visible()
+    expect(remark).to_have_attribute(
+        "title", re.compile("Card keeps 4 states: .* full at about 331 tokens")
+    )
+    remark.click()
+    expect(page.get_by_label("past_sequence_length")).to_be_visible()
+    page.keyboard.press("Escape")
+
+    page.select_option("#policy", "memory")
+    expect(remark).to_have_count(0)
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '5MB')}")
+    ready(page)
+    says(verdict, "a token")
+    expect(verdict.get_by_text("of context")).to_have_count(0)
+
+
 def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_near(
     page: Page, server: Server, tmp_path: Path
 ) -> None:

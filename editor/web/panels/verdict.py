@@ -12,6 +12,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
+from editor.placement.state_memory import state_memory
 from editor.text import (
     human_bytes,
     human_rate,
@@ -28,6 +29,10 @@ from editor.workspace.history import Run
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
+
+
+_FAR = 8
+"""Times the context of a plan: where it fits so much longer, nothing is said of it."""
 
 
 class Headline(NamedTuple):
@@ -84,12 +89,37 @@ def verdict(document: Document) -> list[Any]:
     if over := over_memory(document):
         head, *_ = _said(document)
         return [head, _does_not_fit(document, over)]
+    told = _said(document)
+    if (remark := _fits_until(document)) is not None:
+        said = told.pop() or _sentence("")
+        words = [remark, "; ", *said.children] if said.title else [remark]
+        told.append(_sentence(*words))
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
         if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
             aim = "Pipeline aims at the tokens of all sequences in flight; those of a single one may take longer."
-        return [*_said(document), _sentence(aim)]
-    return _said(document)
+        told.append(_sentence(aim))
+    return told
+
+
+def _fits_until(document: Document) -> html.Button | None:
+    """The context at which the plan no longer fits, where that is not far beyond the one that it is planned for."""
+    if all(device.memory is None for device in document.devices):
+        return None
+    full = [
+        (each.fits_until, each)
+        for each in state_memory(document.placement)
+        if each.fits_until is not None and each.fits_until < _FAR * max(each.context, 1)
+    ]
+    if not full:
+        return None
+    until, state = min(full, key=lambda each: each[0])
+    return html.Button(
+        f"fits up to about {until:,} tokens of context",
+        className="link",
+        title=f"{state.text()}. Opens the sizes of the model.",
+        **{"data-command": "change-sizes"},
+    )
 
 
 def over_memory(document: Document) -> dict[str, int]:
