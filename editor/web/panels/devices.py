@@ -156,6 +156,12 @@ def outcome(document: Document) -> list[Any]:
         )
         if unused
         else None,
+        html.P(
+            "No op runs on a device that has a profile: these figures are estimates.",
+            className="hint",
+        )
+        if options.get("costs") == "measured" and basis.kind is Kind.ESTIMATE
+        else None,
     ]
 
 
