@@ -145,6 +145,7 @@ def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
     page.get_by_role("link", name="Place the set within memory").click()
     page.get_by_role("button", name="Place the set within memory").click()
     expect(unfit).to_have_count(0)
+    expect(page.get_by_label("Policy")).to_have_value("memory")
     page.get_by_role("button", name="Undo").click()
     expect(unfit).to_be_visible()
     page.get_by_role("button", name="Place the set within memory").click()

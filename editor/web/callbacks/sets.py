@@ -87,6 +87,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         parts,
         said,
+        Output("set-policy", "value"),
         Input("set-place", "n_clicks"),
         Input({"type": "set-within", "at": ALL}, "n_clicks"),
         State("set-policy", "value"),
@@ -109,9 +110,9 @@ def register(app: Dash, state: AppState) -> None:
                 **{"data-set-undo": ""},
             )
             way = undo if placed.steps else None
-            return await _shown(identity), notice(placed.words, way=way)
+            return await _shown(identity), notice(placed.words, way=way), chosen
         except EditorError as error:
-            return _unchanged(), notice(str(error), bad=True)
+            return _unchanged(), notice(str(error), bad=True), no_update
 
     @app.callback(
         parts,
