@@ -193,6 +193,12 @@
         run: () => editor.togglePanel(/** @type {PanelName} */ (name)),
       }),
     ),
+    {
+      id: "change-sizes",
+      words: "Change the input sizes",
+      run: () => click("sizes-open"),
+      when: () => Boolean(editor.byId("sizes-open")),
+    },
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "picture-graph-png", words: "Picture of the graph, PNG", run: () => editor.picture("png whole") },

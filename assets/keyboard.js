@@ -112,6 +112,7 @@
       editor.edit({ do: "remove-layout", name }, () => editor.byId("compare-start")?.click());
     },
     layoutShow: (name) => editor.edit({ do: "show-layout", name }),
+    phaseUse: (name) => editor.edit({ do: "use-phase", name }),
     adopt: (name) => editor.edit({ do: "adopt", name }),
     step: (step) => editor.edit({ do: "step", step: Number(step) }),
     command: (id) => editor.commandOf(id)?.run?.(),

@@ -1,4 +1,4 @@
-/* The page of a set: its export as a file. */
+/* The page of a set: its export as a file, and the key that undoes its placement. */
 ((editor) => {
   "use strict";
 
@@ -13,5 +13,13 @@
       .finally(() => {
         button.disabled = false;
       });
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const undo = /** @type {HTMLElement | null} */ (document.querySelector("[data-set-undo]"));
+    if (!undo || event.key.toLowerCase() !== "z" || event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
+    if (editor.targetOf(event).matches?.("input, textarea")) return;
+    event.preventDefault();
+    undo.click();
   });
 })(window.hetero);

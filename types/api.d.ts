@@ -505,7 +505,7 @@ export interface GoToStep {
   step: number;
 }
 /**
- * Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning.
+ * Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning or of the phases.
  */
 export interface LayoutEdit {
   /**
@@ -516,7 +516,7 @@ export interface LayoutEdit {
    * Shown when the edit is done, e.g. what an imported file came to.
    */
   message?: Message | null;
-  do: "use-layout" | "show-layout" | "remove-layout" | "adopt";
+  do: "use-layout" | "show-layout" | "remove-layout" | "adopt" | "use-phase";
   name: string;
 }
 /**

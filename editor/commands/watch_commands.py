@@ -102,7 +102,7 @@ def check(options: argparse.Namespace) -> int:
                     )
                 )
                 peak = human_bytes(plan.run_memory.peaks[device.name])
-                print(f"memory of {device.name}: {peak}, it has {human_bytes(device.memory)}{said}")
+                print(f"memory of {device.name}: {peak}, it has {device.limit_text}{said}")
         if unknown:
             print(
                 f"note: bytes moved has 0 for {pluralize(unknown, 'tensor')} whose size is not known before a run"

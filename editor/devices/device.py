@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from editor.devices.published import Published
+from editor.text import human_bytes
 
 _REPLACES = {"float16": ("float32",), "int8": ("float32", "float16")}
 WIRE_TYPES = tuple(_REPLACES)
@@ -71,7 +72,11 @@ class Device:
     custom_ops: tuple[str, ...] = ()
     """Libraries of custom ops, by path or package."""
     memory: int | None = None
-    """bytes"""
+    """bytes that a plan may use"""
+    taken: int = 0
+    """bytes that other models of a set take of ``memory_of_table``"""
+    memory_of_table: int | None = None
+    """bytes that the table states, where other models of a set take some"""
     peak_compute: float | None = None
     """flop/s, for estimates"""
     peak_dram_bw: float | None = None
@@ -96,6 +101,26 @@ class Device:
     def planned(self) -> bool:
         """Whether this machine lacks the device."""
         return not self.present
+
+    @property
+    def limit_text(self) -> str:
+        """Its memory in words, with what other models of a set take of it; "" where there is no limit."""
+        if self.memory is None:
+            return ""
+        return f"{human_bytes(self.memory_of_table or self.memory)}{self.taken_text}"
+
+    @property
+    def taken_text(self) -> str:
+        """What other models of a set take, to stand behind a limit; "" where it is in none."""
+        return f"; the other models of the set take {human_bytes(self.taken)}" if self.taken else ""
+
+    def lacking(self, needed: int) -> int:
+        """bytes that are too few where a plan needs so many; 0 where they fit."""
+        if self.memory is None or needed <= self.memory:
+            return 0
+        if self.memory_of_table is None:
+            return needed - self.memory
+        return needed + self.taken - self.memory_of_table
 
     @property
     def description(self) -> str:

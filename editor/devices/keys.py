@@ -218,6 +218,12 @@ KEYS: dict[str, Key] = {
         ),
         Key("deviceMemory", "Glow's name of `memory`", _size, _SIZE),
         Key(
+            "memoryTaken",
+            "what the other models of a [set](models.md#sets-of-models) take of `memory`: the plan keeps within the rest",
+            _size,
+            "a size above 0 such as 8GiB or 500MB",
+        ),
+        Key(
             "peakCompute",
             "flop/s, for estimates: `1e13` or `10 TFLOPS`",
             parse_work_per_second,

@@ -261,6 +261,8 @@ class _Entry:
         unit = read["unit"] or (str(logical_id) if logical_id else target.unit or "0")
         properties = self._properties(read["properties"] or {}, target)
         libraries = self._custom_ops(read["customOps"] or (), target)
+        memory = read["memory"] or read["deviceMemory"] or target.memory
+        taken: int = (read["memoryTaken"] or 0) if memory else 0
         return Device(
             name=name,
             backend=backend,
@@ -277,7 +279,9 @@ class _Entry:
             non_supported=read["nonSupportedNodes"] or (),
             properties=properties,
             custom_ops=libraries,
-            memory=read["memory"] or read["deviceMemory"] or target.memory,
+            memory=max(memory - taken, 1) if memory and taken else memory,
+            taken=taken,
+            memory_of_table=memory if taken else None,
             peak_compute=read["peakCompute"],
             peak_dram_bw=read["peakDramBw"],
             power=read["power"],

@@ -73,7 +73,7 @@ def _conclusion(placement: Placement, report: Mapping[str, Any], costs: Costs) -
     said = [result, _fallen(report, names)]
     for d in report["devices"]:
         if d["limit"] is not None and d["memory"] > d["limit"]:
-            need = f"{human_bytes(d['memory'])} of {human_bytes(d['limit'])}"
+            need = f"{human_bytes(d['memory'])} of {d['limit_text']}"
             return [f"It does not fit: {called(d)} needs {need}.", *said]
     return [*said, *_remedy(report, names, faster)]
 

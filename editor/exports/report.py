@@ -246,6 +246,7 @@ def report_of(
                 "memory": memory.devices[i].peak,
                 "constants": memory.devices[i].constants,
                 "limit": d.memory,
+                "limit_text": d.limit_text,
                 "taken": memory.taken_by([i]),
                 "at_peak": [
                     {"tensor": t.tensor, "what": t.kind, "bytes": t.bytes}
@@ -763,7 +764,7 @@ def _memory(device: Mapping[str, Any]) -> str:
     if limit is None:
         return human_bytes(device["memory"])
     over = " **over**" if device["memory"] > limit else ""
-    return f"{human_bytes(device['memory'])} of {human_bytes(limit)}{over}"
+    return f"{human_bytes(device['memory'])} of {device['limit_text']}{over}"
 
 
 def _cell(text: str) -> str:

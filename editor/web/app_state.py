@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from editor import limits
 from editor.arguments import MOST_TOKENS
@@ -114,6 +115,8 @@ class AppState:
         self.store, self.jobs, self.start, self.examples = store, jobs, start, examples
         self._head_start = head_start
         self.benchmarks: dict[str, BenchmarkState] = {}
+        self.phased: WeakKeyDictionary[Document, Phases] = WeakKeyDictionary()
+        """Document -> what ``phases`` found last, to be used"""
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
         self.tasks = TaskRegistry()
@@ -376,7 +379,9 @@ class AppState:
             EditorError: the text is not of the form ``prompt=512,new=64``, or the model keeps no state that grows.
         """
         lengths = parse_lengths(text, "Lengths")
-        return place_phases(document.placement, lengths, self._loader(document), task.should_stop)
+        found = place_phases(document.placement, lengths, self._loader(document), task.should_stop)
+        self.phased[document] = found
+        return found
 
     def advise(self, document: Document, task: Task) -> list[Advice]:
         """Tries other forms of the ops that fall back, in a job; the models that help are kept for ``open_advised``.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
+from editor.graph.states import tokens_of_step
 from editor.placement.choices import COST_POLICIES
 from editor.placement.device_profile import best_source, costs_of, forget_profile, put_back_profile
 from editor.placement.filter import matching
@@ -15,6 +16,7 @@ from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with
 from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
 from editor.workspace.layouts import Layout, differing
+from editor.workspace.phases import with_phase
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState
@@ -212,6 +214,16 @@ def _adopt(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
     benchmark.plan = document.plan  # this is the one that was measured
 
 
+def _use_phase(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
+    """Makes a way to place both phases the plan, as far as it is of the phase of the document."""
+    phases = state.phased.get(document)
+    placements = phases.placements.get(edit.name) if phases is not None else None
+    if placements is None:
+        raise EditorError("These placements are not kept any more; place both phases again.")
+    phase = "the tokens" if tokens_of_step(document.graph) == 1 else "the prompt"
+    document.adopt(f"{edit.name}: {phase}", with_phase(document.placement, placements).settings)
+
+
 def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Outcome:
     match edit.do:
         case "use-layout":
@@ -222,6 +234,8 @@ def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Out
             document.forget_layout(edit.name)
         case "adopt":
             _adopt(state, document, edit)
+        case "use-phase":
+            _use_phase(state, document, edit)
     return None
 
 

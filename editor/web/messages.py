@@ -191,9 +191,9 @@ class GoToStep(_Edit):
 
 
 class LayoutEdit(_Edit):
-    """Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning."""
+    """Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning or of the phases."""
 
-    do: Literal["use-layout", "show-layout", "remove-layout", "adopt"]
+    do: Literal["use-layout", "show-layout", "remove-layout", "adopt", "use-phase"]
     name: Text
 
 

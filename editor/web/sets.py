@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices, parse_devices, text_of_table
@@ -20,6 +20,7 @@ from editor.files import json_text, read_text, safe_stem, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Settings
+from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.packing import packed, written
@@ -198,7 +199,15 @@ def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> 
     return True
 
 
-def change_table(state: AppState, identity: str, text: str, task: Task) -> str:
+class Placed(NamedTuple):
+    """What placing a set anew came to."""
+
+    words: str
+    steps: dict[str, tuple[int, int]]
+    """Document -> step of its history before and after, of those that changed"""
+
+
+def change_table(state: AppState, identity: str, text: str, task: Task) -> Placed:
     """Gives a set another device table and places its models on that; says what came of it.
 
     Args:
@@ -219,7 +228,7 @@ def place_again(
     task: Task,
     policy: str = "",
     devices: Sequence[Device] | None = None,
-) -> str:
+) -> Placed:
     """Places all models of a set anew, with the pins and rules of each; says what came of it.
 
     Args:
@@ -257,17 +266,81 @@ def place_again(
         _answers(state, graphs, entries),
         task.should_stop,
     )
+    cursors = {document.id: document.history.cursor for document in before.documents}
     for name, document in documents.items():
         found = placements[name]
-        document.adopt("placed beside the other models of the set", found.settings, found.devices)
+        document.adopt(_step(found.settings, table), found.settings, found.devices)
     if devices is not None:
         state.store.keep_set_devices(identity, entries)
-    now = opened(state, identity).models
-    if now.seconds == before.models.seconds:
-        return "Placed again: an answer takes as long as before."
-    if now.answer_in_words == before.models.answer_in_words:
-        return "Placed again: an answer takes about as long as before."
-    return f"Placed again: an answer takes {now.answer_in_words} instead of {before.models.answer_in_words}."
+    now = opened(state, identity)
+    steps = {
+        document.id: (cursors[document.id], document.history.cursor)
+        for document in now.documents
+        if document.history.cursor != cursors[document.id]
+    }
+    return Placed(_what_changed(before.models, now.models), steps)
+
+
+def undo_placing(state: AppState, identity: str, steps: Mapping[str, Sequence[int]]) -> None:
+    """Takes the models of a set back to where they were before it was placed.
+
+    Args:
+        state: of the server.
+        identity: of the set.
+        steps: what ``place_again`` told.
+
+    Raises:
+        PlanError: a model was changed since, or is not of the set any more.
+    """
+    documents = {document.id: document for document in opened(state, identity).documents}
+    if any(
+        name not in documents or documents[name].history.cursor != after
+        for name, (_, after) in steps.items()
+    ):
+        raise PlanError("A model was changed since the set was placed: undo in its editor.")
+    for name, (before, _) in steps.items():
+        documents[name].go(before)
+
+
+def steps_of(text: str) -> dict[str, tuple[int, int]]:
+    """The steps of a placement, as a page sends them back.
+
+    Raises:
+        PlanError: they are not.
+    """
+    try:
+        return {
+            str(name): (int(before), int(after))
+            for name, (before, after) in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PlanError("The page sent no steps to undo: reload it.") from error
+
+
+def _step(settings: Settings, table: Sequence[Device]) -> str:
+    """What the history of a model calls a placement of its set."""
+    objective = settings.policy_options.get("objective", "")
+    limits = [f"{device.name} {human_bytes(device.memory)}" for device in table if device.memory]
+    return f"placed with the set: {', '.join([f'{settings.policy} {objective}'.strip(), *limits])}"
+
+
+def _what_changed(before: ModelSet, now: ModelSet) -> str:
+    """The answer, and the models and devices whose figures are other ones."""
+    answer, earlier = now.answer_in_words, before.answer_in_words
+    changed = [f"{answer}, as before" if answer == earlier else f"{answer} instead of {earlier}"]
+    for old, new in zip(before.members, now.members, strict=True):
+        words = old.in_words(old.seconds), new.in_words(new.seconds)
+        if words[0] != words[1]:
+            changed.append(f"{new.name} {words[0]} → {words[1]}")
+    held = {each.device: human_bytes(each.needed) for each in before.shared}
+    for each in now.shared:
+        needed, over = human_bytes(each.needed), f", {human_bytes(each.lacking)} too much"
+        if needed != held.get(each.device):
+            told = f"{held[each.device]} → {needed}" if each.device in held else needed
+            changed.append(f"{each.device} {told}{over if each.lacking else ''}")
+        elif each.lacking:
+            changed.append(f"{each.device} {needed} as before{over}")
+    return f"Placed again: an answer takes {'; '.join(changed)}."
 
 
 def forms_for(documents: Sequence[Document]) -> dict[str, str]:

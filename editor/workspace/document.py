@@ -366,7 +366,14 @@ class Document:
             decisions = dict(self._decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
-                chosen = ", ".join(value for value in options.values() if isinstance(value, str))
+                words = {
+                    "costs": {"measured": "costs from a profile", "estimate": "estimated costs"}
+                }
+                chosen = ", ".join(
+                    words.get(key, {}).get(value, value)
+                    for key, value in options.items()
+                    if isinstance(value, str)
+                )
                 self._apply(
                     f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs",
                     decisions | wanted,

@@ -103,6 +103,11 @@ class SharedDevice:
         """bytes"""
         return self.weights + self.run
 
+    @property
+    def lacking(self) -> int:
+        """bytes that are too few; 0 where all fits."""
+        return 0 if self.limit is None else max(self.needed - self.limit, 0)
+
 
 class ModelSet:
     """Plans of several models that run one after the other on the same devices."""
@@ -212,11 +217,7 @@ class ModelSet:
             )
         for device in self.shared:
             limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
-            over = (
-                ", OVER ITS MEMORY: the policy memory keeps within it"
-                if device.limit is not None and device.needed > device.limit
-                else ""
-            )
+            over = ", OVER ITS MEMORY: the policy memory keeps within it" if device.lacking else ""
             lines.append(
                 f"  {device.device}: {human_bytes(device.needed)}{limit} ({human_bytes(device.weights)} of weights), "
                 f"computes for {device.busy_in_words}{over}"
@@ -481,8 +482,8 @@ class _Solver:
             for name in order:
                 others = {key: value for key, value in found.items() if key != name}
                 trial = {**found, name: self._solved(name, others)}
-                if self._seconds(trial) < self._seconds(found):
-                    found = trial
+                if self._seconds(trial) <= self._seconds(found):
+                    found = trial  # as long, it knows what the others take
             if self._seconds(found) >= seconds:
                 return found
             seconds = self._seconds(found)
@@ -553,9 +554,14 @@ def _with_memory(device: Device, left: int | None) -> Device:
     """The device as one model sees it."""
     if left is None or left == device.memory:
         return device
-    left = max(left, 1)
-    entry = {key: value for key, value in device.entry.items() if key != "deviceMemory"}
-    return replace(device, memory=left, entry={**entry, "memory": left})
+    taken = (device.memory or 0) - left
+    return replace(
+        device,
+        memory=max(left, 1),
+        taken=taken,
+        memory_of_table=device.memory,
+        entry={**device.entry, "memoryTaken": taken},
+    )
 
 
 def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:

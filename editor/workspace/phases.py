@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.errors import Cancelled, EditorError, ModelError
+from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
-from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of
+from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of, tokens_of_step
 from editor.kinds import Basis
 from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
 from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
-from editor.placement.kept import with_affinity
+from editor.placement.kept import pin_to_affinity, with_affinity
 from editor.placement.placement import Placement, solve
 from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
@@ -90,6 +91,8 @@ class Phases:
     choices: tuple[PhaseChoice, ...]
     basis: Basis
     """Of all seconds here"""
+    placements: Mapping[str, tuple[Placement, Placement]] = field(default_factory=dict)
+    """Name of a choice that can be -> its placements of the prompt and of the tokens"""
 
     @property
     def differ(self) -> bool:
@@ -226,7 +229,22 @@ def place_phases(
         chosen,
         tuple(choices),
         costs_of_plan(found[chosen.name][1])[1],
+        {each.name: found[each.name] for each in possible},
     )
+
+
+def of_phase(graph: Graph, placements: tuple[Placement, Placement]) -> Placement:
+    """That of the placements of both phases whose steps have the tokens that a model with all its sizes takes."""
+    return placements[1 if tokens_of_step(graph) == 1 else 0]
+
+
+def with_phase(plan: Placement, placements: tuple[Placement, Placement]) -> Placement:
+    """A plan with the devices that its phase has in ``placements``, by pins where its policy would have others.
+
+    Raises:
+        EditorError: the policy keeps within the memory, and the plan does not fit there at its own sizes.
+    """
+    return pin_to_affinity(plan, of_phase(plan.graph, placements).affinity)
 
 
 def moved_between(prompt: Placement, token: Placement) -> list[str]:
@@ -342,5 +360,5 @@ def _over(devices: Sequence[Device], needed: Mapping[str, int]) -> str:
     """Which device needs more memory than it has; "" where none does."""
     for device in devices:
         if device.memory is not None and needed[device.name] > device.memory:
-            return f"{device.name} has {human_bytes(device.memory)} and needs {human_bytes(needed[device.name])}"
+            return f"{device.name} has {device.limit_text} and needs {human_bytes(needed[device.name])}"
     return ""

@@ -117,6 +117,44 @@ def test_a_set_is_opened_changed_edited_and_exported(
     says_exactly(figure, after)
 
 
+def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    folder, side = tmp_path / "models", 128
+    for name in ("first", "second"):
+        weighted_chain(folder / f"{name}.onnx", 4, side)
+    devices = tmp_path / "devices.yaml"
+    devices.write_text(
+        "- {name: Card, backendName: GPU, memory: 400kB, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}\n"
+        "- {name: CPU, backendName: CPU}\n"
+    )
+    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    unfit = page.get_by_text("Does not fit: Card needs")
+    expect(page.locator(".set-figure")).to_be_visible()
+    expect(unfit).to_have_count(0)
+    page.get_by_label("Policy").select_option("optimal:latency")
+    page.get_by_role("button", name="Place again").click()
+    expect(unfit).to_be_visible()
+    expect(page.get_by_text(re.compile(r"; Card .* → .*, .* too much"))).to_be_visible()
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+    page.get_by_role("link", name="second", exact=True).click()
+    ready(page)
+    says(page.locator("#verdict"), "of 400 kB; the other models of the set take 262.1 kB")
+    expect(page.get_by_role("button", name="Split within memory")).to_have_count(0)
+    page.get_by_role("link", name="Place the set within memory").click()
+    page.get_by_role("button", name="Place the set within memory").click()
+    expect(unfit).to_have_count(0)
+    expect(page.get_by_label("Policy")).to_have_value("memory")
+    page.get_by_role("button", name="Undo").click()
+    expect(unfit).to_be_visible()
+    page.get_by_role("button", name="Place the set within memory").click()
+    expect(unfit).to_have_count(0)
+    expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    page.keyboard.press("Control+z")
+    expect(unfit).to_be_visible()
+
+
 def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
     page: Page, serve: Serve, tmp_path: Path
 ) -> None:

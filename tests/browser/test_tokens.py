@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from decoders import plain_decoder
@@ -85,12 +86,20 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     expect(page.get_by_role("menuitem", name="ONNX Runtime").first).to_be_enabled()
 
 
-def planned_decoder(server: Server, tmp_path: Path, memory: str, policy: str = "priority") -> str:
-    """The id of a document: a small decoder on a card of so much memory and the CPU."""
+def planned_decoder(
+    server: Server,
+    tmp_path: Path,
+    memory: str,
+    policy: str = "priority",
+    card: Mapping[str, object] | None = None,
+    host: Mapping[str, object] | None = None,
+) -> str:
+    """The id of a document: a small decoder on a card of so much memory and the CPU, with more keys of their entries."""
     path = plain_decoder(tmp_path / "decoder.onnx")
     entries: list[dict[str, object]] = [
-        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": memory},
-        {"name": "CPU", "backendName": "CPU"},
+        {"name": "Card", "backendName": "CUDA", "peakCompute": 1e13, "memory": memory}
+        | dict(card or {}),
+        {"name": "CPU", "backendName": "CPU"} | dict(host or {}),
     ]
     graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
     decisions = first_decisions(Settings(policy=policy), entries)
@@ -163,6 +172,43 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(page.get_by_text("This plan has none.").first).to_be_visible()
 
 
+def test_a_way_to_place_both_phases_is_made_the_plan(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    card = {"peakDramBw": 1e9, "link": {"bandwidth": 1e9, "latency": 1e-6}}
+    host = {"peakCompute": 1e9, "peakDramBw": 1e11}  # each is good at another phase
+    document = planned_decoder(server, tmp_path, "8GB", "optimal", card, host)
+    page.goto(f"{server.url}/d/{document}")
+    ready(page)
+    page.click("role=tab[name=Compare]")
+    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=2048,new=64")
+    page.click("#phases-start")
+    table = page.locator("#phases-table")
+    row = table.locator("tbody tr", has_text="one placement, as the prompt has it")
+    use = row.get_by_role("button", name="Use")
+    expect(use).to_be_visible(timeout=30_000)
+    expect(table.get_by_text("the present plan of the tokens").first).to_be_visible()
+    result = page.locator("#phases-result")
+    expect(result.get_by_text("The present plan has that of the tokens.")).to_be_visible()
+    command = result.locator("code")
+    says(
+        command,
+        f"partition {tmp_path / 'decoder.onnx'} --like plan.json --phases prompt=2048,new=64",
+    )
+    expect(result.get_by_role("button", name="Copy")).to_have_attribute(
+        "data-copy", command.inner_text()
+    )
+    outdated = result.get_by_text("The plan has changed since")
+    expect(outdated).to_be_hidden()
+    use.click()
+    expect(outdated).to_be_visible()
+    says(page.locator("#history"), "one placement, as the prompt has it: the tokens")
+    page.click("#phases-start")
+    same = result.get_by_text("Both phases have the same placement. The present plan has it.")
+    expect(same).to_be_visible(timeout=30_000)  # by the pins
+    expect(outdated).to_be_hidden()
+
+
 def test_a_placement_that_does_not_fit_names_the_memory(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
@@ -213,6 +259,31 @@ def test_dashed_edges_lead_to_the_next_step(page: Page, server: Server, tmp_path
     )
 
 
+def test_a_plan_that_fits_says_the_context_at_which_it_no_longer_does(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '1MB')}")
+    ready(page)
+    verdict = page.locator("#verdict")
+    remark = verdict.get_by_role(
+        "button", name="fits up to about 331 tokens of context", exact=True
+    )
+    expect(remark).to_be_visible()
+    expect(remark).to_have_attribute(
+        "title", re.compile("Card keeps 4 states: .* full at about 331 tokens")
+    )
+    remark.click()
+    expect(page.get_by_label("past_sequence_length")).to_be_visible()
+    page.keyboard.press("Escape")
+
+    page.select_option("#policy", "memory")
+    expect(remark).to_have_count(0)
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '5MB')}")
+    ready(page)
+    says(verdict, "a token")
+    expect(verdict.get_by_text("of context")).to_have_count(0)
+
+
 def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_near(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
@@ -226,5 +297,5 @@ def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_ne
     page.click("#sizes-open")
     page.get_by_role("button", name="A placement each for prompt and tokens").click()
     expect(page.locator(".popover-panel")).to_have_count(0)
-    expect(page.locator("#phases-result > *").first).to_be_visible(timeout=30_000)
+    expect(page.locator("#phases-result > *").last).to_be_visible(timeout=30_000)
     expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")

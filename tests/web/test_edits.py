@@ -24,7 +24,7 @@ from editor.web.edit_queue import Answer, EditQueue
 from editor.web.edits import HANDLERS, apply
 from editor.web.messages import DrawingRequest, Edits, EditsAnswer, HistoryEdit, validated
 from editor.web.open_request import OpenRequest
-from editor.web.panels.devices import pins_summary
+from editor.web.panels.devices import outcome, pins_summary
 from editor.web.panels.profiles import profiles_view
 from editor.web.routes import canvas_routes
 from editor.web.view import figures_of
@@ -261,7 +261,7 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
     """After *Profile* the plan was that of the former costs: the sidebar said one latency, the status bar another."""
     cpu = next(d for d in document.devices if not d.planned)
     kinds = dict.fromkeys(document.graph.op_keys, 0)
-    used = []
+    used, unprofiled, label = [], [], ""
     try:
         for number, each in enumerate((1.0, 1e-12)):  # slow, then fast
             seconds = dict.fromkeys(document.graph.op_keys, each)
@@ -275,13 +275,16 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
                 document.set_automatic("optimal", {"costs": "measured"}, "minimal")
             do(state, document, do="show")
             used.append([d.name for d in document.placement.used_devices])
-        steps = document.history.current.number
+            unprofiled.append("No op runs on a device that has a profile" in str(outcome(document)))
+        steps, label = document.history.current.number, document.history.current.label
     finally:
         profile_path(document.graph, cpu).unlink()
         document.set_automatic("priority", {}, "minimal")
     assert used == [["GPU"], ["CPU"]] and document.history.current.number == steps + 1, (
         "no step of the history"
     )
+    assert unprofiled == [True, False]
+    assert label == "optimal (costs from a profile), minimal subgraphs", "nothing is measured"
 
 
 def test_an_edit_does_not_wait_for_a_job_to_be_submitted(

@@ -16,11 +16,15 @@ from conftest import EXAMPLES
 from weighted_chain import weighted_chain
 
 import editor
-from editor.errors import EditorError
+from editor.errors import EditorError, PlanError
 from editor.sandbox.jobs import JobService
+from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.callbacks.opening import page_at
 from editor.web.open_request import OpenRequest
+from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.status import status
+from editor.web.panels.verdict import verdict
 from editor.web.sets import (
     change_memory,
     change_runs,
@@ -31,6 +35,8 @@ from editor.web.sets import (
     open_set,
     opened,
     place_again,
+    steps_of,
+    undo_placing,
 )
 from editor.web.tasks import Task
 from editor.workspace.history import SetModel, Store
@@ -115,7 +121,7 @@ def test_times_change_the_figure_and_placing_again_follows_them(
         sum(m.seconds * (100 if m.name == often else 1) for m in before.members)
     )
     assert [m.source for m in counted.members if m.name == often] == ["given"]
-    said = place_again(state, identity, Task("Placing", True))
+    said = place_again(state, identity, Task("Placing", True)).words
     assert "instead of" in said
     assert on_fast(state, identity)[often] == 4
     assert opened(state, identity).models.seconds < counted.seconds
@@ -124,7 +130,7 @@ def test_times_change_the_figure_and_placing_again_follows_them(
         for each in opened(state, identity).models.shared
     )
     changed = [d.history.current.label for d in opened(state, identity).documents]
-    assert "placed beside the other models of the set" in changed
+    assert any(label.startswith("placed with the set: memory, Fast ") for label in changed)
 
 
 @pytest.mark.parametrize("limit", ["8GiB", 8 << 30])
@@ -165,6 +171,54 @@ def test_a_stroke_in_a_model_is_in_the_set(state: AppState, folder: Path) -> Non
     assert now.seconds > first.models.seconds
     place_again(state, identity, Task("Placing", True))
     assert on_fast(state, identity)["rare"] == 3, "a pin stays"
+
+
+def test_a_model_of_a_set_has_the_limit_of_the_table_and_what_the_others_take(
+    state: AppState, folder: Path
+) -> None:
+    """The share that was left was shown as the limit: 1 B where the others take more than all."""
+    identity = open_set(state, OpenRequest(str(folder), table(3)))
+    placed = place_again(state, identity, Task("Placing", True), "optimal:latency")
+    found = opened(state, identity)
+    fast = next(each for each in found.models.shared if each.device == "Fast")
+    assert fast.lacking == fast.needed - (fast.limit or 0) > 0
+    assert placed.words.endswith(f"{human_bytes(fast.lacking)} too much.")
+    for document in found.documents:
+        device = document.devices[1]
+        assert device.entry["memory"] == fast.limit
+        assert device.taken == 4 * WEIGHTS == device.entry["memoryTaken"]
+        needed = document.plan.run_memory.peaks["Fast"]
+        assert device.lacking(needed) == fast.lacking
+        assert device.limit_text == (
+            f"{human_bytes(fast.limit or 0)}; the other models of the set take {human_bytes(4 * WEIGHTS)}"
+        )
+        said = [*verdict(document), *status(document), *memory_view(document)]
+        texts = [each.get("children") for each in components(said)]
+        assert any(f"of {device.limit_text}" in str(text) for text in texts)
+        assert f"Over memory: Fast by {human_bytes(fast.lacking)}" in texts
+        assert not any(" 1 B" in str(text) for text in texts)
+        (link,) = (e for e in components(said) if e.get("href") == f"/set/{identity}")
+        assert link["children"] == "Place the set within memory"
+        assert not any(each.get("data-command") == "policy-memory" for each in components(said))
+        label = document.history.current.label
+        assert label == f"placed with the set: optimal latency, Fast {human_bytes(fast.limit or 0)}"
+
+
+def test_placing_a_set_is_undone_in_all_its_models(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(3)))
+    before = opened(state, identity).models.to_dict()
+    placed = place_again(state, identity, Task("Placing", True), "optimal:latency")
+    after = opened(state, identity).models.to_dict()
+    assert after != before
+    steps = steps_of(json.dumps(placed.steps))
+    undo_placing(state, identity, steps)
+    assert opened(state, identity).models.to_dict() == before
+    with pytest.raises(PlanError, match="changed since"):
+        undo_placing(state, identity, steps)
+    assert opened(state, identity).models.to_dict() == before
+    for text in ("[]", "{", '{"a": 1}'):
+        with pytest.raises(PlanError, match="reload"):
+            steps_of(text)
 
 
 def test_set_json_opens_with_its_plans(state: AppState, folder: Path, tmp_path: Path) -> None:
@@ -284,7 +338,7 @@ def test_another_device_table_is_used_where_it_fits_and_takes_pins_with_it(
         assert opened(state, identity).models.to_dict() == before
 
     text = "- {name: Slow, backendName: CPU}\n- {name: Third, backendName: CPU, peakCompute: 2 TFLOPS}\n"
-    assert "Placed again" in change_table(state, identity, text, task)
+    assert "Placed again" in change_table(state, identity, text, task).words
     now = opened(state, identity)
     assert [device.name for device in now.models.devices] == ["Slow", "Third"]
     assert [d["name"] for d in now.record.devices] == ["Slow", "Third"]

@@ -13,6 +13,7 @@ from decoders import fused_decoder, plain_decoder
 
 import editor
 from editor.execution.generation import Generator
+from editor.workspace.phases import with_phase
 
 PROMPT = list(range(1, 14))
 
@@ -63,6 +64,18 @@ def test_two_placements_where_the_devices_are_good_at_different_phases(tmp_path:
     found = small.phases(2048, 64)[1]
     assert found.chosen.name == "one placement, as the tokens have it"
     assert "Card has 100 kB and needs" in found.choices[-1].problem
+
+
+def test_a_way_to_place_both_phases_becomes_a_plan_of_either_phase(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "optimal")
+    token, phases = plan.phases(2048, 64)
+    assert list(phases.placements) == [each.name for each in phases.choices]
+    for name, (prompt, tokens) in phases.placements.items():
+        for now, wanted in ((phases.prompt, prompt), (phases.token, tokens)):
+            used = with_phase(now, (prompt, tokens))
+            assert used.op_counts == wanted.op_counts
+            assert bool(used.settings.pins) == (now.op_counts != wanted.op_counts), name
+    assert token.prompt is phases.prompt
 
 
 def test_what_does_not_fit_names_memory_and_not_pins(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
@@ -72,7 +73,8 @@ def memory_reasons(
         return plain(op)
 
     def taken(d: int) -> str:
-        return f"{human_bytes(needed.peaks[constraints.devices[d].name])} of {human_bytes(int(limits[d]))}"
+        device = constraints.devices[d]
+        return f"{human_bytes(needed.peaks[device.name])} of {device.limit_text}"
 
     return because
 
@@ -109,9 +111,9 @@ def too_large(
             f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}."
         )
         return "\n".join(lines)
-    for d, name in enumerate(names):
+    for d, device in enumerate(constraints.devices):
         if closest.over[d] > 0:
-            lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
+            lines += _what_fills(closest, d, device, placed & (closest.device == d), size)
     return "\n".join(lines)
 
 
@@ -154,15 +156,13 @@ def _exact(size: float) -> str:
     return f"{human_bytes(int(size))} ({int(size):,} bytes)"
 
 
-def _what_fills(
-    closest: Excess, d: int, name: str, limit: float, ops: Bools, size: Floats
-) -> list[str]:
+def _what_fills(closest: Excess, d: int, device: Device, ops: Bools, size: Floats) -> list[str]:
     """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
     lines = [
-        f"In the closest placement that was found, {name} is over by {_exact(closest.over[d])}: "
+        f"In the closest placement that was found, {device.name} is over by {_exact(closest.over[d])}: "
         f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
-        f"once, where the limit is {human_bytes(int(limit))}."
+        f"once, where the limit is {device.limit_text}."
     ]
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
         own = (

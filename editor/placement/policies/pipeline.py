@@ -132,7 +132,7 @@ def _no_stages(task: Task) -> str:
         limited
         and stages(replace(task, constraints=replace(constraints, devices=without))) is not None
     ):
-        limits = ", ".join(f"{d.name} has {human_bytes(d.memory or 0)}" for d in limited)
+        limits = ", ".join(f"{d.name} has {d.limit_text}" for d in limited)
         weights = human_bytes(int(weight_bytes(constraints.graph, task.placed).sum()))
         return (
             f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
@@ -12,7 +13,15 @@ from editor.web.app_state import AppState
 from editor.web.pages.model_set import set_body, set_parts, set_table
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.sets import change_memory, change_runs, change_table, opened, place_again
+from editor.web.sets import (
+    change_memory,
+    change_runs,
+    change_table,
+    opened,
+    place_again,
+    steps_of,
+    undo_placing,
+)
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -69,28 +78,56 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         try:
             with state.tasks.begin(identity, "Placing the models on other devices") as task:
-                words = await state.long_work.run(change_table, state, identity, text or "", task)
+                placed = await state.long_work.run(change_table, state, identity, text or "", task)
             found = await state.long_work.run(opened, state, identity)
-            return await state.long_work.run(set_body, state, found), notice(words), None
+            return await state.long_work.run(set_body, state, found), notice(placed.words), None
         except EditorError as error:
             return no_update, None, problem(str(error), "The table was not changed")
 
     @app.callback(
         parts,
         said,
+        Output("set-policy", "value"),
         Input("set-place", "n_clicks"),
+        Input({"type": "set-within", "at": ALL}, "n_clicks"),
         State("set-policy", "value"),
         State("set", "data"),
         prevent_initial_call=True,
         running=[(Output("set-place", "busy"), True, False)],
     )
-    async def place(clicks: int | None, policy: str | None, identity: str) -> Any:
-        if not clicks:
+    async def place(_clicks: Any, _within: Any, policy: str | None, identity: str) -> Any:
+        if not any(each["value"] for each in ctx.triggered):
             raise PreventUpdate
+        chosen = (policy or "") if ctx.triggered_id == "set-place" else "memory"
         try:
             with state.tasks.begin(identity, "Placing the models again") as task:
-                words = await state.long_work.run(place_again, state, identity, task, policy or "")
-            return await _shown(identity), notice(words)
+                placed = await state.long_work.run(place_again, state, identity, task, chosen)
+            undo = html.Button(
+                "Undo",
+                id={"type": "set-undo", "steps": json.dumps(placed.steps)},
+                className="tool small",
+                title="Each model as it was before it was placed with the set (Ctrl+Z)",
+                **{"data-set-undo": ""},
+            )
+            way = undo if placed.steps else None
+            return await _shown(identity), notice(placed.words, way=way), chosen
+        except EditorError as error:
+            return _unchanged(), notice(str(error), bad=True), no_update
+
+    @app.callback(
+        parts,
+        said,
+        Input({"type": "set-undo", "steps": ALL}, "n_clicks"),
+        State("set", "data"),
+        prevent_initial_call=True,
+    )
+    async def undo(_clicks: Any, identity: str) -> Any:
+        if not isinstance(ctx.triggered_id, dict) or not any(e["value"] for e in ctx.triggered):
+            raise PreventUpdate
+        try:
+            steps = steps_of(str(ctx.triggered_id["steps"]))
+            await state.long_work.run(undo_placing, state, identity, steps)
+            return await _shown(identity), notice("The models are as they were before.")
         except EditorError as error:
             return _unchanged(), notice(str(error), bad=True)
 

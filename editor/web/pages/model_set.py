@@ -106,6 +106,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
                 f"{pluralize(len(models.members), 'model')}, one after the other; the weights of all stay in memory",
                 className="hint",
             ),
+            _does_not_fit(models),
         ],
         "devices": [_device(models, device, colours[device.device]) for device in models.shared],
     }
@@ -284,11 +285,27 @@ def _plan(state: AppState, models: ModelSet, member: Member, document: Document)
     return [shown, html.Div(ops)]
 
 
+def _does_not_fit(models: ModelSet) -> html.P | None:
+    """What does not fit, and the way to make it fit."""
+    needs = [
+        f"{each.device} needs {human_bytes(each.needed)} of {human_bytes(each.limit or 0)}"
+        for each in models.shared
+        if each.lacking
+    ]
+    if not needs:
+        return None
+    way = controls.Button(
+        "Place the set within memory",
+        id={"type": "set-within", "at": "answer"},
+        title="All models by the policy “Optimal within memory”: the shortest answer of what fits",
+    )
+    return html.P([f"Does not fit: {'; '.join(needs)} ", way], className="sentence unfit")
+
+
 def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section:
     held = models.held(device.device)
     most = max(each.needed for each in models.shared) or 1
     top = max(device.needed, device.limit if device.limit is not None else most, 1)
-    over = device.limit is not None and device.needed > device.limit
     parts = [
         (f"weights of {member.name}", weights, "")
         for member, (weights, _) in zip(models.members, held, strict=True)
@@ -308,11 +325,8 @@ def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section
                     html.Span(
                         [
                             f"{human_bytes(device.needed)}{limit}",
-                            html.B(
-                                f" {human_bytes(device.needed - (device.limit or 0))} too much",
-                                className="over",
-                            )
-                            if over
+                            html.B(f" {human_bytes(device.lacking)} too much", className="over")
+                            if device.lacking
                             else None,
                             f", computes for {device.busy_in_words} of an answer",
                         ]
@@ -334,7 +348,7 @@ def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section
                         title=f"Limit: {human_bytes(device.limit or 0)}",
                         style={"left": f"{100 * (device.limit or 0) / top:.2f}%"},
                     )
-                    if over
+                    if device.lacking
                     else None,
                 ],
                 className="set-bar",

@@ -156,6 +156,12 @@ def outcome(document: Document) -> list[Any]:
         )
         if unused
         else None,
+        html.P(
+            "No op runs on a device that has a profile: these figures are estimates.",
+            className="hint",
+        )
+        if options.get("costs") == "measured" and basis.kind is Kind.ESTIMATE
+        else None,
     ]
 
 
@@ -293,7 +299,7 @@ def _room(used: int, device: Device) -> list[Any]:
                 title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
-    text = f"peak {human_bytes(used)} of {human_bytes(device.memory)}"
+    text = f"peak {human_bytes(used)} of {device.limit_text}"
     if used <= device.memory:
         return [
             html.Span(
@@ -305,7 +311,12 @@ def _room(used: int, device: Device) -> list[Any]:
         html.Span(
             text,
             className="over",
-            title="Over its memory: choose the policy “Optimal within memory”, or repaint",
+            title="Over its memory: "
+            + (
+                "place the set within memory, or repaint"
+                if device.taken
+                else "choose the policy “Optimal within memory”, or repaint"
+            ),
         )
     ]
 

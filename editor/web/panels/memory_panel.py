@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from editor.devices.device import Device
 from editor.graph.graph import Ints
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
@@ -47,7 +48,7 @@ def memory_view(document: Document) -> list[Any]:
             className="hint wide",
         ),
         *[
-            _device(memory, i, colours[name], states.get(name), entered[i])
+            _device(memory, i, document.devices[i], colours[name], states.get(name), entered[i])
             if i in used
             else _unused(memory, i, colours[name], entered[i])
             for i, name in enumerate(each.device for each in memory.devices)
@@ -109,15 +110,16 @@ def _limit_field(number: int, name: str, entered: str) -> html.Span:
 def _device(
     memory: RunMemory,
     number: int,
+    entry: Device,
     colour: str,
     state: StateMemory | None,
     entered: str,
 ) -> html.Section:
     device = memory.devices[number]
-    over = device.limit is not None and device.peak > device.limit
-    limit = ""
+    lacking, limit = entry.lacking(device.peak), ""
     if device.limit is not None:
-        limit = f" of {human_bytes(device.limit)} ({percent(device.peak / device.limit)})"
+        whole = entry.memory_of_table or device.limit
+        limit = f" of {human_bytes(whole)} ({percent(device.peak / whole)})"
     words = [
         f" at most {human_bytes(device.peak)}{limit}: constants {human_bytes(device.constants)}"
     ]
@@ -141,10 +143,10 @@ def _device(
         words.append(
             f"; the sizes of {pluralize(device.unknown, 'tensor')} are known in a run only"
         )
-    if over:
-        words.append(
-            html.B(f" {human_bytes(device.peak - (device.limit or 0))} too much", className="over")
-        )
+    if entry.taken:
+        words.append(entry.taken_text)
+    if lacking:
+        words.append(html.B(f" {human_bytes(lacking)} too much", className="over"))
     return html.Section(
         [
             html.Div(
@@ -155,7 +157,7 @@ def _device(
                 className="memory-head",
             ),
             _chart(memory, device, colour),
-            *_growth(state, colour),
+            *_growth(state, entry, colour),
             _tensors(memory, number),
         ],
         className="memory-device",
@@ -219,7 +221,7 @@ _LEAST_CONTEXT = 4096
 """Tokens that the growth is shown for, at least."""
 
 
-def _growth(state: StateMemory | None, colour: str) -> list[Any]:
+def _growth(state: StateMemory | None, device: Device, colour: str) -> list[Any]:
     """What the device needs as the context grows, up to twice the context at which it is full."""
     if state is None or not state.bytes_per_token:
         return []
@@ -236,7 +238,7 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
                 }
             ),
             className="over" if until is not None and context > until else "",
-            **{"data-reading": _reading(state, context)},
+            **{"data-reading": _reading(state, device, context)},
         )
         for context in contexts
     ]
@@ -248,16 +250,14 @@ def _growth(state: StateMemory | None, colour: str) -> list[Any]:
     ]
 
 
-def _reading(state: StateMemory, context: int) -> str:
+def _reading(state: StateMemory, device: Device, context: int) -> str:
     """What the growth shows under the pointer."""
     needed = state.needed(context)
     text = f"{context:,} tokens of context: {state.device} needs {human_bytes(needed)} (estimate)"
     if state.limit is None or state.fits_until is None:
         return text
-    over = f"{human_bytes(max(needed - state.limit, 0))} too much"
-    return (
-        f"{text} of {human_bytes(state.limit)}: {'fits' if context <= state.fits_until else over}"
-    )
+    over = f"{human_bytes(device.lacking(needed))} too much"
+    return f"{text} of {device.limit_text}: {'fits' if context <= state.fits_until else over}"
 
 
 def peaks(live: Ints, most: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dash import html
 
 from editor.text import pluralize
@@ -12,13 +14,19 @@ _LINES_SHOWN = 3
 """Of a message; further ones are folded, for the graph is below."""
 
 
-def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None) -> html.Div:
-    """A message that can be closed; ``command`` is one of the page (`assets/commands.js`) that helps, and its words."""
-    way = (
-        html.Button(command[1], className="tool small", **{"data-command": command[0]})
-        if command
-        else None
-    )
+def notice(
+    text: str, bad: bool = False, command: tuple[str, str] | None = None, way: Any = None
+) -> html.Div:
+    """A message that can be closed.
+
+    Args:
+        text: what is said.
+        bad: whether something went wrong.
+        command: one of the page (`assets/commands.js`) that helps, and its words.
+        way: a button in its place.
+    """
+    if command:
+        way = html.Button(command[1], className="tool small", **{"data-command": command[0]})
     lines = text.splitlines()
     shown = lines[:_LINES_SHOWN]
     if len(lines) > len(shown) and shown[-1].endswith(":"):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.graph.states import sequence_dim, states_of
+from editor.graph.states import sequence_dim, states_of, tokens_of_step
+from editor.placement.kept import moved_ops
 from editor.text import human_bytes, pluralize
 from editor.web import controls
 from editor.web.panels.parts import basis_badge, swatch
-from editor.web.view import colours_of
+from editor.web.view import colours_of, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.phases import PhaseChoice, Phases, moved_between
+from editor.workspace.phases import PhaseChoice, Phases, moved_between, of_phase
 
 DEFAULT_LENGTHS = "prompt=512,new=64"
 
@@ -56,7 +58,7 @@ def phases_form(graph: Graph) -> list[Any]:
 
 
 def phases_view(document: Document, phases: Phases) -> list[Any]:
-    """A row for each way to place the phases, the chosen one first."""
+    """A row for each way to place the phases, the chosen one first, with what makes it the plan of the document's phase."""
     badge = basis_badge(phases.basis)
     head = [
         html.Th("Placement"),
@@ -76,10 +78,25 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             title=f"The first token{further}, and the state once where it moves",
         )
     )
+    head.append(html.Td(""))
+    elsewhere = {
+        name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
+        for name, each in phases.placements.items()
+    }
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
-            html.Tbody([_row(each, same, each is phases.chosen) for each, same in phases.rows]),
+            html.Tbody(
+                [
+                    _row(
+                        each,
+                        same,
+                        each is phases.chosen,
+                        _use(each.name, elsewhere, _phase(document)),
+                    )
+                    for each, same in phases.rows
+                ]
+            ),
         ],
         className="plain",
         id="phases-table",
@@ -89,6 +106,12 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         f"{pluralize(moved, 'op')} {'runs' if moved == 1 else 'run'} on another device for the prompt than for the tokens."
         if moved
         else "Both phases have the same placement."
+    )
+    other = elsewhere[phases.chosen.name]
+    said += (
+        f" The present plan is another one: {pluralize(other, 'op')} {'is' if other == 1 else 'are'} elsewhere."
+        if other
+        else f" The present plan has {'it' if not moved else f'that of {_phase(document)}'}."
     )
     prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
     counts = (
@@ -110,25 +133,70 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         )
         for name, placement in counts
     ]
-    command = (
-        f"hetero-editor partition MODEL --phases prompt={phases.lengths.prompt},new={phases.lengths.new} writes a "
-        "plan of both, which bench --generate and the export for onnxruntime-genai run."
-    )
+    lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
+    path = shlex.quote(str(document.graph.path))
+    command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
     return [
+        _outdated(document),
         html.P(said, className="hint wide"),
         table,
         html.Table(html.Tbody(lines), className="plain"),
-        html.P(command, className="hint wide"),
+        html.P(
+            [
+                "A plan of both, which bench --generate and the export for onnxruntime-genai run, is written by ",
+                html.Code(command),
+                " ",
+                html.Button("Copy", className="link", **{"data-copy": command}),
+                " from the devices, the policy and the pins of ",
+                html.Button(
+                    "plan.json",
+                    className="link",
+                    title="Saves this plan",
+                    **{"data-command": "save-plan"},
+                ),
+                ".",
+            ],
+            className="hint wide",
+        ),
     ]
 
 
-def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool) -> html.Tr:
-    """A way to place the phases, with the names of the others that come to the same."""
+def _outdated(document: Document) -> html.Div:
+    return html.Div(
+        "The plan has changed since; what is said of the present plan is of the one before.",
+        className="outdated",
+        hidden=True,
+        role="status",
+        **{"data-step-of": step_of(document, plan_costs(document)[1])},
+    )
+
+
+def _phase(document: Document) -> str:
+    """The phase that the open sizes are of."""
+    return "the tokens" if tokens_of_step(document.graph) == 1 else "the prompt"
+
+
+def _use(name: str, elsewhere: Mapping[str, int], phase: str) -> Any:
+    """What makes a way the plan, where it is another one; "" where it cannot be."""
+    if name not in elsewhere:
+        return ""
+    if not elsewhere[name]:
+        return f"the present plan of {phase}"
+    return html.Button(
+        "Use",
+        className="tool small",
+        title=f"Make it the plan of the sizes that are open: {pluralize(elsewhere[name], 'op')} by pins",
+        **{"data-phase-use": name},
+    )
+
+
+def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool, use: Any) -> html.Tr:
+    """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
     also = html.Div(f"the same: {'; '.join(same)}", className="hint")
     name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if same else None])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
-        return html.Tr([name, html.Td(words, colSpan=5, className="reason lines")])
+        return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
     return html.Tr(
         [
@@ -138,5 +206,6 @@ def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool) -> html.Tr:
             html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
             html.Td(extra or "none"),
             html.Td(html.B(choice.in_words(choice.answer))),
+            html.Td(use),
         ]
     )

@@ -47,9 +47,9 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
                 className="figure warning",
             )
         )
-    limits = {d.name: d.memory or 0 for d in document.devices}
+    by_name = {d.name: d for d in document.devices}
     over = [
-        f"{name} by {human_bytes(size - limits[name])}"
+        f"{name} by {human_bytes(by_name[name].lacking(size))}"
         for name, size in over_memory(document).items()
     ]
     if over:

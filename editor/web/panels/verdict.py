@@ -12,6 +12,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
+from editor.placement.state_memory import state_memory
 from editor.text import (
     human_bytes,
     human_rate,
@@ -28,6 +29,10 @@ from editor.workspace.history import Run
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
+
+
+_FAR = 8
+"""Times the context of a plan: where it fits so much longer, nothing is said of it."""
 
 
 class Headline(NamedTuple):
@@ -84,12 +89,37 @@ def verdict(document: Document) -> list[Any]:
     if over := over_memory(document):
         head, *_ = _said(document)
         return [head, _does_not_fit(document, over)]
+    told = _said(document)
+    if (remark := _fits_until(document)) is not None:
+        said = told.pop() or _sentence("")
+        words = [remark, "; ", *said.children] if said.title else [remark]
+        told.append(_sentence(*words))
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
         if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
             aim = "Pipeline aims at the tokens of all sequences in flight; those of a single one may take longer."
-        return [*_said(document), _sentence(aim)]
-    return _said(document)
+        told.append(_sentence(aim))
+    return told
+
+
+def _fits_until(document: Document) -> html.Button | None:
+    """The context at which the plan no longer fits, where that is not far beyond the one that it is planned for."""
+    if all(device.memory is None for device in document.devices):
+        return None
+    full = [
+        (each.fits_until, each)
+        for each in state_memory(document.placement)
+        if each.fits_until is not None and each.fits_until < _FAR * max(each.context, 1)
+    ]
+    if not full:
+        return None
+    until, state = min(full, key=lambda each: each[0])
+    return html.Button(
+        f"fits up to about {until:,} tokens of context",
+        className="link",
+        title=f"{state.text()}. Opens the sizes of the model.",
+        **{"data-command": "change-sizes"},
+    )
 
 
 def over_memory(document: Document) -> dict[str, int]:
@@ -101,22 +131,28 @@ def over_memory(document: Document) -> dict[str, int]:
 
 
 def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
-    limits = {d.name: d.memory or 0 for d in document.devices}
-    needs = [
-        f"{name} needs {human_bytes(size)} of {human_bytes(limits[name])}"
-        for name, size in over.items()
-    ]
+    limits = {d.name: d.limit_text for d in document.devices}
+    needs = [f"{name} needs {human_bytes(size)} of {limits[name]}" for name, size in over.items()]
     more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
     words = f"Does not fit: {needs[0]}{more}"
-    way = None
-    if document.placement.settings.policy != "memory":
+    way: Any = None
+    if (
+        of := document.store.set_of(document.id)
+    ) is not None:  # alone it would leave nothing to the others
+        way = html.A(
+            "Place the set within memory",
+            href=f"/set/{of.id}",
+            className="tool small",
+            title=f"The page of {of.title}, whose models share the memory",
+        )
+    elif document.placement.settings.policy != "memory":
         way = html.Button(
             "Split within memory",
             className="tool small",
             title="The policy “Optimal within memory”: the least latency of what fits",
             **{"data-command": "policy-memory"},
         )
-    return html.P([words, " ", way], className="sentence unfit", title="\n".join(needs))
+    return html.P([html.Span(words), " ", way], className="sentence unfit", title="\n".join(needs))
 
 
 def _said(document: Document) -> list[Any]:
