@@ -421,7 +421,7 @@ interface Hetero {
   shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
   toggleShapes(): void;
   wayOf(edge: import("cytoscape").EdgeSingular): import("cytoscape").Position[];
-  pointAlong(way: import("cytoscape").Position[], far: number): import("cytoscape").Position | null;
+  pointAlong(way: import("cytoscape").Position[], far: number): (import("cytoscape").Position & { flat: boolean }) | null;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;

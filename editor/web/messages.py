@@ -381,11 +381,12 @@ class Pane(TypedDict):
 
 
 class PaneDevice(TypedDict):
-    """Colours and a name."""
+    """Colours, a name and the ``bits`` of ``ViewDevice``."""
 
     fill: str
     ink: str
     name: str
+    bits: int
 
 
 class Panes(TypedDict):
@@ -445,6 +446,8 @@ class ViewDevice(Colour):
 
     name: str
     planned: bool
+    bits: int
+    """Width in which it plans float tensors, where that is another than their own; else 0."""
     levels: dict[str, str]
 
 

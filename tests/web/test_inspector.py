@@ -16,7 +16,7 @@ from editor.devices.table import load_devices
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.controls import static_html
-from editor.web.drawing.elements import elements, shape_on_edge
+from editor.web.drawing.elements import carried, elements
 from editor.web.panels import inspector
 from editor.web.panels.hover import hover
 from editor.web.panels.model_facts import model_facts, nodes_in_words
@@ -277,5 +277,6 @@ def test_edges_have_the_shape_of_what_they_carry(document: Document) -> None:
     shapes = [e["data"]["shape"] for e in elements(graph) if "source" in e["data"]]
     assert json.dumps(shapes, ensure_ascii=False).count("4×8") == 3  # from x, dense, and 1×4×8
     dense, x = graph.tensor_index["dense"], graph.tensor_index["x"]
-    assert shape_on_edge(graph, [x, x]) == "4×8"
-    assert shape_on_edge(graph, [x, dense]) == "4×8 +1"
+    assert carried(graph, [x, x]) == {"bytes": 128, "shape": "4×8"}
+    both = {"bytes": 256, "shape": "2 tensors", "sizes": [256, 64, 128]}
+    assert carried(graph, [x, dense]) == both  # of float32, and as int8 and float16

@@ -17,10 +17,10 @@ from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, N
 from editor.web.drawing.elements import (
     NODE_HEIGHT,
     NODE_WIDTH,
+    carried,
     elements,
     rounded,
     segments,
-    shape_on_edge,
     split,
     visible_ops,
 )
@@ -498,13 +498,11 @@ def _edge(
     graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None
 ) -> Edge:
     """``reads``: producer, consumer and tensor, a row each."""
-    size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
     data: EdgeData = {
         "id": f"{source}-{target}",
         "source": source,
         "target": target,
-        "bytes": size,
-        "shape": shape_on_edge(graph, reads[:, 2].tolist()),
+        **carried(graph, reads[:, 2].tolist()),
         "pairs": reads[:_PAIRS, :2].tolist(),
     }
     edge: Edge = {"data": data, "classes": ""}

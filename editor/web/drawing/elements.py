@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NotRequired, cast
 
 import numpy as np
+from typing_extensions import TypedDict
 
+from editor.devices.published import assumed_bytes
 from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
@@ -132,13 +134,11 @@ class _Elements:
             self.edges.setdefault((source, target), []).append(tensor)
 
     def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> Edge:
-        size = sum(max(int(self.graph.tensor_bytes[t]), 0) for t in set(self.edges[pair]))
         data: EdgeData = {
             "id": f"e{number}",
             "source": pair[0],
             "target": pair[1],
-            "bytes": size,
-            "shape": shape_on_edge(self.graph, self.edges[pair]),
+            **carried(self.graph, self.edges[pair]),
         }
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
@@ -156,12 +156,27 @@ def name_of_terminal(name: str) -> str:
     return shortened_name(" ".join(name.split()), _NAME_LIMIT)
 
 
-def shape_on_edge(graph: Graph, tensors: Sequence[int]) -> str:
-    """ "1×64×56×56", with "+2" where two more tensors take the same way."""
+class Carried(TypedDict):
+    """What an edge says of its tensors."""
+
+    bytes: int
+    shape: str
+    sizes: NotRequired[list[int]]
+
+
+def carried(graph: Graph, tensors: Sequence[int]) -> Carried:
+    """The shape of one tensor, "1×64×56×56"; of several how many there are and their sizes by width of the floats."""
     distinct = list(dict.fromkeys(tensors))
-    more = f" +{len(distinct) - 1}" if len(distinct) > 1 else ""
-    shape = graph.tensor_shapes[distinct[0]]
-    return ("?" if shape is None else "×".join(map(str, shape)) or "scalar") + more
+    size = int(np.maximum(graph.tensor_bytes[distinct], 0).sum())
+    if len(distinct) == 1:
+        shape = graph.tensor_shapes[distinct[0]]
+        text = "?" if shape is None else "×".join(map(str, shape)) or "scalar"
+        return {"bytes": size, "shape": text}
+    found: Carried = {"bytes": size, "shape": f"{len(distinct)} tensors"}
+    if (graph.tensor_bytes[distinct] >= 0).all():
+        forms = ("", "int8", "float16")
+        found["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
+    return found
 
 
 def rounded(x: float, y: float) -> Position:

@@ -10,7 +10,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.text import pluralize
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Node, NodeData
-from editor.web.drawing.elements import name_of_terminal, shape_on_edge
+from editor.web.drawing.elements import carried, name_of_terminal
 
 _MANY = 3
 """Tensors with one name but for its numbers that are one node, at least."""
@@ -73,8 +73,7 @@ def terminal_edge(graph: Graph, terminal: Terminal, place: int, source: str, tar
         "id": f"{source}-{target}",
         "source": source,
         "target": target,
-        "bytes": sum(max(int(graph.tensor_bytes[tensor]), 0) for tensor in tensors),
-        "shape": shape_on_edge(graph, tensors),
+        **carried(graph, tensors),
     }
     return {"data": data, "classes": "faint" if terminal.is_hub else ""}
 
