@@ -725,6 +725,7 @@ export interface RibbonPart {
   seconds: number;
   bytes: number;
   moved: number;
+  arrives: string;
 }
 /**
  * A run that was started.

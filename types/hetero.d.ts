@@ -453,6 +453,8 @@ interface Hetero {
   fallback(what: string, value: string): void;
   humanSeconds(seconds: number, rough?: boolean): string;
   humanBytes(bytes: number): string;
+  /** A share: "42 %". */
+  percent(share: number): string;
   reselect(): void;
   selectNothing(): void;
   showPart(part: number): void;

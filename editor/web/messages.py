@@ -477,6 +477,8 @@ class RibbonPart(TypedDict):
     bytes: int
     moved: int
     """Bytes that other devices send to it; 0 for none."""
+    arrives: str
+    """The same in words, and from where: "144 kB from NPU"; "" for none."""
 
 
 class Ribbon(TypedDict):

@@ -83,6 +83,38 @@ def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
     until(page, "hetero.selectedOps().length > 20 && hetero.selectedOps().length < 80")
 
 
+def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, serve: Serve) -> None:
+    """Parts that are hardly wider than a line have one too; there is none while a part is dragged over."""
+    whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    ready(page)
+    card, ribbon = page.locator("#ribbon-hover"), page.locator("#ribbon-canvas")
+    box = ribbon.bounding_box()
+    assert box
+    expect(card).to_be_hidden()
+    page.mouse.move(box["x"] + 6, box["y"] + 12)
+    says(card, re.compile("Subgraph [01]"))
+    says(card, "estimate from shapes")
+    says(card, re.compile(r"\d % of the time in ops"))
+    seen = set()
+    for x in range(2, int(box["width"]), 1):
+        page.mouse.move(box["x"] + x, box["y"] + 12)
+        seen.add(card.locator("b").first.inner_text())
+    assert len(seen) == 26, "every subgraph, the smallest too"
+    says(card, "Transfer before it: ")
+    says(card, re.compile("from (NPU|OpenVINO.CPU)$"))
+    page.mouse.down()
+    expect(card).to_be_hidden()
+    page.mouse.move(box["x"] + 20, box["y"] + 12, steps=3)
+    expect(card).to_be_hidden()
+    page.mouse.up()
+    page.mouse.move(box["x"] + 24, box["y"] + 12)
+    expect(card).to_be_visible()
+    page.mouse.move(box["x"] + 24, box["y"] + 200)
+    expect(card).to_be_hidden()
+    expect(ribbon).not_to_have_attribute("title", re.compile("."))
+
+
 def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Fallbacks]")

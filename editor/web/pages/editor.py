@@ -365,6 +365,7 @@ def _canvas(document: Document, greeting: str) -> list[Any]:
             ),
         ),
         html.Div(id="hover", hidden=True, role="tooltip"),
+        html.Div(id="ribbon-hover", hidden=True, role="tooltip"),
         html.Dialog(html.Div(id="body-content"), id="body-view", **{"aria-label": "Body of an op"}),
         static_html(
             html.Div(

@@ -108,15 +108,19 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
             if all(constraints.excluded(op, d) for op in ops)
             else "cannot run"
         )
+        without = ""
         if can and others:
-            words += f" for {len(can)} of {len(ops)} ops; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
+            words += f" for {len(can)} of {len(ops)} ops"
+            without = f"not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
+        name = html.B if d in here else html.Span
         rows.append(
             html.Div(
                 [
                     swatch(colours[device.name]),
-                    html.B(device.name) if d in here else device.name,
+                    name(device.name, className="hover-device", title=device.name),
                     runtime_beside(device),
                     html.Span(words, className="value"),
+                    *([html.Span(without, className="hover-without soft")] if without else []),
                 ],
                 className="hover-row",
             )
