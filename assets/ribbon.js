@@ -156,9 +156,8 @@
       name = first && page.view?.devices[first.device]?.name;
     if (!name) return "The model has no ops.";
     const count = countOps(),
-      all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`,
-      fell = ribbon?.fallbacks ?? 0;
-    if (fell) return `${all}, ${fell} of them off their preferred device:`;
+      all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`;
+    if (ribbon?.off) return `${all}, ${ribbon.off}:`;
     return page.view.devices.length > 1
       ? `${all}. Change the policy, or paint ops, to place some elsewhere.`
       : `${all}. Add a device to place ops on it.`;
@@ -190,7 +189,7 @@
       time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
     text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words }));
-    if (!count && ribbon.fallbacks) text.append(" ", whyLink());
+    if (!count && ribbon.off) text.append(" ", whyLink());
     element.setAttribute(
       "aria-label",
       `The run in order: ${ribbon.parts.length} ${ribbon.parts.length === 1 ? "subgraph" : "subgraphs"}. ${words}`,

@@ -713,7 +713,7 @@ export interface Ribbon {
   source: string;
   measured: boolean;
   rough: boolean;
-  fallbacks: number;
+  off: string;
 }
 /**
  * One subgraph of a run; ``ops`` are ranges as of a block.

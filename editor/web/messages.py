@@ -490,8 +490,8 @@ class Ribbon(TypedDict):
     measured: bool
     rough: bool
     """Whether they rest on assumed speeds, and are rough"""
-    fallbacks: int
-    """Ops that are not on the device that was wanted; only counted where all are on one device, else 0."""
+    off: str
+    """What is said of ops that another device was wanted for, where all are on one device: "2 of them cannot run on NPU"."""
 
 
 class RuleKind(TypedDict):

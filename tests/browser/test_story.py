@@ -138,6 +138,8 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(
     )
     page.click("role=tab[name=Fallbacks]")
     says(page.locator("#fallbacks"), "There is only one device")
+    expect(page.get_by_role("button", name="Suggest improvements")).to_be_hidden()
+    expect(page.get_by_role("button", name="Try other forms")).to_be_hidden()
     page.select_option("#policy", "optimal:throughput")
     says(page.locator("#notice"), "No change: same placement.")
 
@@ -622,12 +624,16 @@ def test_two_hundred_ops_in_a_row_are_read_at_once(
 
 def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, server: Server) -> None:
     page = fresh
+    page.click("role=tab[name=Fallbacks]")
+    forms = page.get_by_role("button", name="Try other forms")
+    expect(forms).to_be_visible()
     page.evaluate("hetero.paint(hetero.page.view.ops, 1)")
     wait_for_figure(page, "pins", 100)
-    page.click("role=tab[name=Fallbacks]")
     says(
         page.locator("#fallbacks"), "No automatic fallbacks"
     )  # the picture is kept before this is sent
+    expect(forms).to_be_hidden()  # it could do nothing
+    expect(page.get_by_role("button", name="Suggest improvements")).to_be_visible()
     address = page.url
     page.goto(f"{server.url}/open")
     entry = page.locator(f".recent[href='{address.removeprefix(server.url).partition('#')[0]}']")

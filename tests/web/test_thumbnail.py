@@ -28,7 +28,7 @@ def ribbon(*devices: int, seconds: float = 1.0) -> Ribbon:
         "source": "from shapes",
         "measured": False,
         "rough": False,
-        "fallbacks": 0,
+        "off": "",
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from editor.graph.flops import op_bytes
 from editor.kinds import Kind
 from editor.placement.chosen_costs import assumed_speeds
+from editor.placement.costs import Costs
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary, moved_in_words
@@ -58,10 +59,20 @@ def ribbon_of(document: Document) -> Ribbon:
         "source": "" if medians else basis.source,
         "measured": bool(medians),
         "rough": not medians and bool(assumed_speeds(placement, costs)),
-        "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs))
-        if len({p["device"] for p in parts}) == 1
-        else 0,
+        "off": _off(placement, costs) if len({p["device"] for p in parts}) == 1 else "",
     }
+
+
+def _off(placement: Placement, costs: Costs) -> str:
+    """What is said of fallbacks; "" where there are none. Only the policy ``priority`` prefers a device."""
+    found = fallbacks(placement, costs)
+    count = sum(len(f.ops) for f in found)
+    if not count:
+        return ""
+    who = f"{count:,} of them " if len(placement.placed_ops) > 1 else ""
+    if placement.settings.policy == "priority":
+        return f"{who}off {'their' if who else 'its'} preferred device"
+    return f"{who}cannot run on {joined(list(dict.fromkeys(f.wanted for f in found)), 'or')}"
 
 
 def _arriving(placement: Placement) -> list[tuple[int, str]]:

@@ -147,6 +147,8 @@ def with_link(reason: str, source: str) -> list[Any]:
 
 def condition_title(condition: str) -> str:
     """The tooltip of a reason that a condition of the device table is behind."""
+    if condition in ("true", "false"):
+        return "The device table refuses every op of this type"
     return f"Condition of the device table: {condition}" if condition else ""
 
 
