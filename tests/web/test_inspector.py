@@ -16,7 +16,7 @@ from editor.devices.table import load_devices
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.controls import static_html
-from editor.web.drawing.elements import carried, elements
+from editor.web.drawing.elements import edge_data, elements
 from editor.web.panels import inspector
 from editor.web.panels.hover import hover
 from editor.web.panels.model_facts import model_facts, nodes_in_words
@@ -305,6 +305,8 @@ def test_edges_have_the_shape_of_what_they_carry(document: Document) -> None:
     shapes = [e["data"]["shape"] for e in elements(graph) if "source" in e["data"]]
     assert json.dumps(shapes, ensure_ascii=False).count("4×8") == 3  # from x, dense, and 1×4×8
     dense, x = graph.tensor_index["dense"], graph.tensor_index["x"]
-    assert carried(graph, [x, x]) == {"bytes": 128, "shape": "4×8"}
-    both = {"bytes": 256, "shape": "2 tensors", "sizes": [256, 64, 128]}
-    assert carried(graph, [x, dense]) == both  # of float32, and as int8 and float16
+    ends = {"id": "e", "source": "a", "target": "b"}
+    one, both = (edge_data(graph, *ends.values(), tensors) for tensors in ([x, x], [x, dense]))
+    assert one == {**ends, "bytes": 128, "shape": "4×8"}
+    sizes = [256, 64, 128]  # of float32, and as int8 and float16
+    assert both == {**ends, "bytes": 256, "shape": "2 tensors", "sizes": sizes}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, cast
+from typing import cast
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from editor.devices.published import assumed_bytes
 from editor.graph.bodies import bodies_in
@@ -134,12 +133,7 @@ class _Elements:
             self.edges.setdefault((source, target), []).append(tensor)
 
     def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> Edge:
-        data: EdgeData = {
-            "id": f"e{number}",
-            "source": pair[0],
-            "target": pair[1],
-            **carried(self.graph, self.edges[pair]),
-        }
+        data = edge_data(self.graph, f"e{number}", *pair, self.edges[pair])
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
@@ -156,27 +150,25 @@ def name_of_terminal(name: str) -> str:
     return shortened_name(" ".join(name.split()), _NAME_LIMIT)
 
 
-class Carried(TypedDict):
-    """What an edge says of its tensors."""
-
-    bytes: int
-    shape: str
-    sizes: NotRequired[list[int]]
-
-
-def carried(graph: Graph, tensors: Sequence[int]) -> Carried:
-    """The shape of one tensor, "1×64×56×56"; of several how many there are and their sizes by width of the floats."""
+def edge_data(
+    graph: Graph, identity: str, source: str, target: str, tensors: Sequence[int]
+) -> EdgeData:
+    """An edge that has the shape of its tensor, "1×64×56×56"; of several, how many and their sizes by width of the floats."""
     distinct = list(dict.fromkeys(tensors))
-    size = int(np.maximum(graph.tensor_bytes[distinct], 0).sum())
-    if len(distinct) == 1:
-        shape = graph.tensor_shapes[distinct[0]]
-        text = "?" if shape is None else "×".join(map(str, shape)) or "scalar"
-        return {"bytes": size, "shape": text}
-    found: Carried = {"bytes": size, "shape": f"{len(distinct)} tensors"}
-    if (graph.tensor_bytes[distinct] >= 0).all():
-        forms = ("", "int8", "float16")
-        found["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
-    return found
+    sizes, shape = graph.tensor_bytes[distinct], graph.tensor_shapes[distinct[0]]
+    data: EdgeData = {
+        "id": identity,
+        "source": source,
+        "target": target,
+        "bytes": int(np.maximum(sizes, 0).sum()),
+        "shape": "?" if shape is None else "×".join(map(str, shape)) or "scalar",
+    }
+    if len(distinct) > 1:
+        data["shape"] = f"{len(distinct)} tensors"
+        if (sizes >= 0).all():
+            forms = ("", "int8", "float16")
+            data["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
+    return data
 
 
 def rounded(x: float, y: float) -> Position:
