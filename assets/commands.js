@@ -369,14 +369,43 @@
   /** @type {Hetero["keysOf"]} */
   const keysOf = (command) => command.shown || (command.keys || []).map((key) => (key === " " ? "Space" : key)).join(", ");
 
+  /* Headings of the help sheet, and the commands below each by their ids; a command is below the first that has it. */
+  const GROUPS = /** @type {[string, RegExp][]} */ ([
+    ["Place ops", /^(brush|box$|unpin|paint|undo|redo|reset)/],
+    ["Select", /^(select|grow|region|between|context|end-tool)/],
+    ["Blocks", /(block|level)$/],
+    ["Move around", /^(Arrow|zoom|find|map)|change$/],
+    ["Page", /./],
+  ]);
+
   /* The help sheet has what a key or a gesture does, each once. */
-  function helpRows() {
-    const rows = new Map();
+  function helpGroups() {
+    const groups = GROUPS.map(([heading, ids]) => ({ heading, ids, rows: /** @type {Map<string, string>} */ (new Map()) })),
+      seen = new Set();
     for (const command of commands()) {
       const keys = keysOf(command);
-      if (keys && !rows.has(keys)) rows.set(keys, command.words);
+      if (keys && !seen.has(keys)) groups.find(({ ids }) => ids.test(command.id))?.rows.set(keys, command.words);
+      seen.add(keys);
     }
-    return rows;
+    return groups;
+  }
+
+  /** @param {ReturnType<typeof helpGroups>[0]} group */
+  function helpGroup({ heading, rows }) {
+    const body = document.createElement("tbody"),
+      title = document.createElement("th");
+    title.textContent = heading;
+    title.colSpan = 2;
+    title.scope = "rowgroup";
+    body.insertRow().append(title);
+    rows.forEach((words, keys) => {
+      const row = body.insertRow(),
+        kbd = document.createElement("kbd");
+      kbd.textContent = keys;
+      row.insertCell().append(kbd);
+      row.insertCell().append(words);
+    });
+    return body;
   }
 
   /** @type {HTMLElement | null} */
@@ -385,8 +414,8 @@
   /** @type {Hetero["toggleHelp"]} */
   function toggleHelp(on) {
     const sheet = editor.byId("help"),
-      body = sheet?.querySelector("tbody");
-    if (!sheet || !body) return false;
+      table = sheet?.querySelector("table");
+    if (!sheet || !table) return false;
     const shown = !sheet.hidden;
     sheet.hidden = on === undefined ? shown : !on;
     if (sheet.hidden) {
@@ -394,14 +423,7 @@
       return shown;
     }
     cameFrom = /** @type {HTMLElement | null} */ (document.activeElement);
-    body.textContent = "";
-    helpRows().forEach((words, keys) => {
-      const row = body.insertRow(),
-        kbd = document.createElement("kbd");
-      kbd.textContent = keys;
-      row.insertCell().append(kbd);
-      row.insertCell().append(words);
-    });
+    table.replaceChildren(...helpGroups().map(helpGroup));
     sheet.scrollTop = 0;
     sheet.focus(); // its arrow keys scroll it
     return true;

@@ -32,8 +32,13 @@
     return `${Number(value.toPrecision(3))} s`;
   };
 
+  /* As `percent` of editor/text.py: a share that is not nothing is not called 0. */
+  /** @param {number} share */
+  const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${(100 * share).toFixed(0)} %`);
+
   window.hetero?.provide({
     humanBytes: /** @type {Hetero["humanBytes"]} */ (functions.heteroBytes),
+    percent,
     humanSeconds: /** @type {Hetero["humanSeconds"]} */ (functions.heteroSeconds),
   });
 

@@ -7,10 +7,13 @@
     LETTER = 6, // pixels that a character takes, about
     BESIDE = 8,
     LINE = 10, // height of a text
+    APART = 6, // more between two of them
     STEPS = [14, 28, 42, 56, 84, 112], // pixels along a bent edge at which there may be room for a text
     REST = 120, // milliseconds after the view last moved
     ROW = 40, // height in which nodes are kept together
     KEY = "hetero-edge-shapes";
+  /** @typedef {{ x: number, y: number, w: number, h: number }} Box by its middle */
+  /** @typedef {Map<number, Box[]>} Rows */
   /** @type {WeakMap<Cy, number>} */
   const timers = new WeakMap();
 
@@ -28,17 +31,59 @@
       .some((other) => other.data("shape") === edge.data("shape"));
 
   /**
-   * Nodes by how high they are, so that few of them are compared with a label.
-   * @param {import("cytoscape").NodeCollection} nodes
+   * Keeps a box by how high it is, so that few of them are compared with a label.
+   * @param {Rows} rows
+   * @param {Box} box
    */
-  function rows(nodes) {
-    const found = /** @type {Map<number, { x: number, y: number, w: number, h: number }[]>} */ (new Map());
-    nodes.forEach((node) => {
-      const box = { ...node.position(), w: node.width(), h: node.height() };
-      for (let row = Math.floor((box.y - box.h / 2) / ROW); row <= (box.y + box.h / 2) / ROW; row += 1)
-        found.set(row, [...(found.get(row) ?? []), box]);
+  function keep(rows, box) {
+    for (let row = Math.floor((box.y - box.h / 2) / ROW); row <= (box.y + box.h / 2) / ROW; row += 1) {
+      const there = rows.get(row);
+      if (there) there.push(box);
+      else rows.set(row, [box]);
+    }
+  }
+
+  /**
+   * What no text may be on: nodes, and the names of open blocks.
+   * @param {Cy} cy
+   */
+  function nodesOf(cy) {
+    const rows = /** @type {Rows} */ (new Map());
+    cy.nodes(".op, .terminal").forEach((node) => {
+      keep(rows, { ...node.position(), w: node.width(), h: node.height() });
     });
-    return found;
+    cy.nodes(".frame").forEach((frame) => {
+      const { x1, y1, w, h } = frame.boundingBox({ includeNodes: false, includeUnderlays: false, includeOverlays: false });
+      if (w) keep(rows, { x: x1 + w / 2, y: y1 + h / 2, w, h });
+    });
+    return rows;
+  }
+
+  /**
+   * What a text is better not on: the lines of edges, as boxes that are as wide as a line is long within a row.
+   * @param {import("cytoscape").EdgeCollection} edges
+   */
+  function linesOf(edges) {
+    const rows = /** @type {Rows} */ (new Map());
+    edges.not(".faint").forEach((element) => {
+      const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
+        way = wayOf(edge),
+        thick = edge.width();
+      for (let i = 1; i < way.length; i += 1) {
+        const [from, to] = way[i - 1].y < way[i].y ? [way[i - 1], way[i]] : [way[i], way[i - 1]],
+          tall = to.y - from.y;
+        let x = from.x;
+        for (let y = from.y; y <= to.y; ) {
+          const end = Math.min(to.y, (Math.floor(y / ROW) + 1) * ROW),
+            right = tall ? from.x + ((to.x - from.x) * (end - from.y)) / tall : to.x;
+          keep(rows, { x: (x + right) / 2, y: (y + end) / 2, w: Math.abs(right - x) + thick, h: end - y + thick });
+          if (end === to.y) break;
+          y = end;
+          x = right;
+        }
+      }
+    });
+    return rows;
   }
 
   /** @type {Hetero["wayOf"]} */
@@ -52,45 +97,69 @@
     let rest = far;
     for (let i = 1; i < way.length; i += 1) {
       const { x, y } = way[i - 1],
-        long = Math.hypot(way[i].x - x, way[i].y - y);
-      if (rest <= long) return { x: x + ((way[i].x - x) * rest) / long, y: y + ((way[i].y - y) * rest) / long };
+        wide = way[i].x - x,
+        tall = way[i].y - y,
+        long = Math.hypot(wide, tall);
+      if (rest <= long)
+        return { x: x + (wide * rest) / long, y: y + (tall * rest) / long, flat: Math.abs(wide) > Math.abs(tall) };
       rest -= long;
     }
     return null;
   }
 
-  /* Each with how far along the edge its text is, and how far to the right, so that it begins beside the line. A text that
-     would be behind a node at every place has none. */
-  /** @type {Hetero["shapedEdges"]} */
-  function shapedEdges(edges) {
-    const shaped = edges.filter((edge) => hasShapes() && edge.data("shape") !== "?" && !isSaidBeside(edge));
-    if (shaped.empty()) return shaped;
-    const taken = rows(shaped.cy().nodes(".op, .terminal"));
-    return shaped.filter((element) => {
-      const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
-        way = wayOf(edge),
-        half = (edge.data("shape").length * LETTER) / 2,
-        middle = Math.hypot(way[0].x - way[way.length - 1].x, way[0].y - way[way.length - 1].y) / 2;
-      const along = (edge.hasClass("bent") ? STEPS : [middle, 9]).find((far) => {
-        const at = pointAlong(way, far);
-        return at && isClear(taken, at.x + half + BESIDE, at.y, half);
+  /**
+   * Where the text of an edge may be: how far along the edge, and how far to the side, so that it begins beside the line.
+   * @param {import("cytoscape").EdgeSingular} edge
+   * @param {number} half of the width of the text
+   */
+  function placesOf(edge, half) {
+    const way = wayOf(edge),
+      middle = Math.hypot(way[0].x - way[way.length - 1].x, way[0].y - way[way.length - 1].y) / 2;
+    return (edge.hasClass("bent") ? STEPS : [middle, 0.6 * middle, 1.4 * middle, 9]).flatMap((along) => {
+      const at = pointAlong(way, along);
+      return [1, -1].flatMap((side) => {
+        if (!at) return [];
+        const aside = at.flat ? 0 : side * (half + BESIDE),
+          below = at.flat ? -side * BESIDE : 0;
+        return [{ along, aside, below, box: { x: at.x + aside, y: at.y + below, w: 2 * half, h: LINE } }];
       });
-      if (along !== undefined) edge.data({ along, aside: half + BESIDE });
-      return along !== undefined;
     });
   }
 
+  /* A text is behind no node and on no other text, and on no line where there is room; one that has no such place is left
+     out. Transfers choose first. */
+  /** @type {Hetero["shapedEdges"]} */
+  function shapedEdges(edges) {
+    const shaped = edges.filter(
+      (edge) => hasShapes() && edge.data("shape") !== "?" && !edge.hasClass("faint") && !isSaidBeside(edge),
+    );
+    if (shaped.empty()) return shaped;
+    const taken = nodesOf(shaped.cy()),
+      lines = linesOf(edges);
+    return shaped
+      .filter(".transfer")
+      .union(shaped)
+      .filter((element) => {
+        const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
+          places = placesOf(edge, (edge.data("shape").length * LETTER) / 2).filter(({ box }) => isClear(taken, box)),
+          place = places.find(({ box }) => isClear(lines, box)) ?? places[0];
+        if (!place) return false;
+        keep(taken, { ...place.box, h: LINE + APART });
+        const { along, aside, below } = place;
+        edge.data({ along, aside, below });
+        return true;
+      });
+  }
+
   /**
-   * @param {ReturnType<typeof rows>} taken
-   * @param {number} x
-   * @param {number} y
-   * @param {number} half
+   * @param {Rows} taken
+   * @param {Box} box
    */
-  const isClear = (taken, x, y, half) =>
-    ![y - LINE / 2, y + LINE / 2].some((border) =>
+  const isClear = (taken, { x, y, w, h }) =>
+    ![y - h / 2, y + h / 2].some((border) =>
       taken
         .get(Math.floor(border / ROW))
-        ?.some((box) => Math.abs(box.x - x) < box.w / 2 + half && Math.abs(box.y - y) < (box.h + LINE) / 2),
+        ?.some((other) => Math.abs(other.x - x) < (other.w + w) / 2 && Math.abs(other.y - y) < (other.h + h) / 2),
     );
 
   /** @param {Cy} cy */

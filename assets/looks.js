@@ -157,14 +157,31 @@
       const { part, device } = this.view;
       let crosses = false,
         moves = false;
+      const widths = new Set();
       for (const [s, t] of data.pairs || [[editor.opId(data.source), editor.opId(data.target)]]) {
         const a = this.index.get(s),
           b = this.index.get(t);
         if (a === undefined || b === undefined) continue;
         if (part[a] !== part[b]) crosses = true;
         if (device[a] !== device[b]) moves = true;
+        widths.add(this.width(device[a], device[b]));
       }
-      return { data: {}, classes: { transfer: moves, boundary: crosses && !moves } };
+      return { data: this.several(data, [...widths]), classes: { transfer: moves, boundary: crosses && !moves } };
+    }
+
+    /* Bits of a float on the way from a device to another: of the narrower form that one of them plans it in; 0 is its own. */
+    /** @param {number} from @param {number} to */
+    width(from, to) {
+      const [a, b] = [from, to].map((number) => this.view.devices[number].bits);
+      return Math.min(a || b, b || a);
+    }
+
+    /* Several tensors in words; what they weigh where all of them travel alike. */
+    /** @param {any} data @param {number[]} widths @returns {Looks["data"]} */
+    several({ sizes, shape }, widths) {
+      if (!sizes || widths.length > 1) return {};
+      const size = sizes[[0, 8, 16].indexOf(widths[0] || 0)];
+      return { shape: `${shape.split(",")[0]}, ${editor.humanBytes(size)}` };
     }
   }
 

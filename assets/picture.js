@@ -145,7 +145,7 @@
         ? svgText(
             edge.data("shape"),
             at.x + edge.data("aside"),
-            at.y,
+            at.y + edge.data("below"),
             9.5,
             edge.style("color"),
             edge.style("text-background-color"),

@@ -6,7 +6,10 @@
     LANE = 15,
     GAP = 2,
     DIGIT = 14, // narrower parts have no room for the number of their device
-    LEAST = 0.75;
+    LEAST = 0.75,
+    NARROW = 4, // parts that a pointer finds from beside them
+    WIDE = 12,
+    REACH = 2;
 
   /** @type {Messages.Ribbon | null} */
   let ribbon = null;
@@ -89,8 +92,14 @@
   /** @param {PointerEvent | MouseEvent} event */
   const xOf = (event) => event.clientX - (canvas()?.getBoundingClientRect().left ?? 0);
 
+  /* The part there; one beside it that is too narrow to be hit goes before a wide one. */
   /** @param {number} x */
-  const placeAt = (x) => places.find((place) => x >= place.x && x < place.x + place.width) ?? places[places.length - 1];
+  function placeAt(x) {
+    const within = (/** @type {number} */ more) => (/** @type {typeof places[0]} */ place) =>
+      x >= place.x - more && x < place.x + place.width + more;
+    const at = places.find(within(0)) ?? places[places.length - 1];
+    return (at?.width > WIDE && places.find((place) => place.width < NARROW && within(REACH)(place))) || at;
+  }
 
   /* What was dragged over: of a subgraph that is only touched, the share of its ops. */
   /** @param {number} from @param {number} to */
@@ -147,9 +156,8 @@
       name = first && page.view?.devices[first.device]?.name;
     if (!name) return "The model has no ops.";
     const count = countOps(),
-      all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`,
-      fell = ribbon?.fallbacks ?? 0;
-    if (fell) return `${all}, ${fell} of them off their preferred device:`;
+      all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`;
+    if (ribbon?.off) return `${all}, ${ribbon.off}:`;
     return page.view.devices.length > 1
       ? `${all}. Change the policy, or paint ops, to place some elsewhere.`
       : `${all}. Add a device to place ops on it.`;
@@ -181,7 +189,7 @@
       time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
     text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words }));
-    if (!count && ribbon.fallbacks) text.append(" ", whyLink());
+    if (!count && ribbon.off) text.append(" ", whyLink());
     element.setAttribute(
       "aria-label",
       `The run in order: ${ribbon.parts.length} ${ribbon.parts.length === 1 ? "subgraph" : "subgraphs"}. ${words}`,
@@ -191,24 +199,55 @@
   /** @type {Hetero["showRibbon"]} */
   function showRibbon(data) {
     ribbon = data;
+    hush();
     describe();
     draw();
     watch();
   }
 
+  /** @param {string} type @param {string} words @param {string} [name] */
+  const words = (type, words, name = "") =>
+    Object.assign(document.createElement(type), { textContent: words, className: name });
+
+  /* What the pointer is on: as the card beside a node, below the line. */
   /** @param {MouseEvent} event */
   function tell(event) {
     const element = canvas(),
+      card = editor.byId("ribbon-hover"),
       place = placeAt(xOf(event));
-    if (!element || !place || !ribbon) return;
+    if (!element || !card || !place || !ribbon) return;
     const { part } = place,
-      ops = editor.opsIn(part.ops).length;
-    element.title = [
-      `Subgraph ${part.part} on ${page.view?.devices[part.device]?.name}`,
-      `${ops} ${ops === 1 ? "op" : "ops"}`,
-      `${inWords(part.seconds)} (${ribbon.kind})`,
-      ...(part.moved > 0 ? [`receives ${editor.humanBytes(part.moved)} from other devices`] : []),
-    ].join(" · ");
+      device = page.view?.devices[part.device],
+      ops = editor.opsIn(part.ops).length,
+      total = ribbon.parts.reduce((sum, each) => sum + each.seconds, 0),
+      swatch = words("span", "", "swatch"),
+      row = words("div", "", "hover-row");
+    swatch.style.background = device?.fill ?? "";
+    row.append(swatch, words("b", device?.name ?? "", "hover-device"), words("span", inWords(part.seconds), "value"));
+    card.replaceChildren(
+      words("b", `Subgraph ${part.part}`),
+      words("div", `${editor.grouped(ops)} ${ops === 1 ? "op" : "ops"}`, "soft"),
+      row,
+      words(
+        "div",
+        [
+          ...(total ? [`${editor.percent(part.seconds / total)} of the time in ${ribbon.measured ? "subgraphs" : "ops"}`] : []),
+          `${ribbon.kind} ${ribbon.source}`.trim(),
+        ].join(" · "),
+        "soft",
+      ),
+      ...(part.arrives ? [words("div", `Transfer before it: ${part.arrives}`)] : []),
+    );
+    card.hidden = false;
+    const line = element.getBoundingClientRect(),
+      left = line.left + place.x + place.width / 2 - card.offsetWidth / 2;
+    card.style.left = `${Math.max(8, Math.min(left, window.innerWidth - card.offsetWidth - 8))}px`;
+    card.style.top = `${line.bottom + 6}px`;
+  }
+
+  function hush() {
+    const card = editor.byId("ribbon-hover");
+    if (card) card.hidden = true;
   }
 
   function watch() {
@@ -219,10 +258,14 @@
     element.addEventListener("pointerdown", (event) => {
       element.setPointerCapture(event.pointerId);
       drag = { from: xOf(event), to: xOf(event) };
+      hush();
     });
+    element.addEventListener("pointerleave", hush);
     element.addEventListener("pointermove", (event) => {
-      tell(event);
-      if (!drag) return;
+      if (!drag) {
+        tell(event);
+        return;
+      }
       drag.to = xOf(event);
       draw();
     });

@@ -177,6 +177,12 @@ def percent(share: float, digits: int = 0) -> str:
     return f"< {least:g} %" if 0 < 100 * share < least / 2 else f"{100 * share:.{digits}f} %"
 
 
+def rough_percent(share: float) -> str:
+    """ "about 42 %"; what is less than one per cent, and all of it, is not said to be about that."""
+    words = percent(roughly(share))
+    return words if words in ("0 %", "< 1 %", "100 %") else f"about {words}"
+
+
 def joined(texts: Sequence[str], word: str = "and") -> str:
     """Texts as a list in words: "a", "a and b", "a, b and c"."""
     return f" {word} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

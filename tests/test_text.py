@@ -9,6 +9,7 @@ from editor.text import (
     human_bytes,
     human_seconds,
     percent,
+    rough_percent,
     roughly,
     shorten_distinct,
     shortened_name,
@@ -55,6 +56,12 @@ def test_a_share_that_is_not_nothing_is_not_called_so() -> None:
         "< 0.1 %",
         "0.1 %",
         "1.6 %",
+    ]
+
+
+def test_a_rough_share_is_about_a_figure_but_not_about_all_or_next_to_nothing() -> None:
+    assert [rough_percent(share) for share in (0, 0.0004, 0.42449, 0.9996, 1)] == [
+        *("0 %", "< 1 %", "about 42 %", "100 %", "100 %")
     ]
 
 

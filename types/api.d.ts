@@ -242,6 +242,7 @@ export interface EdgeData {
   target: string;
   bytes: number;
   shape: string;
+  sizes?: number[];
   pairs?: number[][];
   states?: string[][];
   weights?: string;
@@ -583,6 +584,7 @@ export interface ViewDevice {
   ink: string;
   name: string;
   planned: boolean;
+  bits: number;
   levels: {
     [k: string]: string;
   };
@@ -677,12 +679,13 @@ export interface Pane {
   part: string;
 }
 /**
- * Colours and a name.
+ * Colours, a name and the ``bits`` of ``ViewDevice``.
  */
 export interface PaneDevice {
   fill: string;
   ink: string;
   name: string;
+  bits: number;
 }
 /**
  * Layouts side by side; ``ops_named`` has type and name of each visible op.
@@ -710,7 +713,7 @@ export interface Ribbon {
   source: string;
   measured: boolean;
   rough: boolean;
-  fallbacks: number;
+  off: string;
 }
 /**
  * One subgraph of a run; ``ops`` are ranges as of a block.
@@ -722,6 +725,7 @@ export interface RibbonPart {
   seconds: number;
   bytes: number;
   moved: number;
+  arrives: string;
 }
 /**
  * A run that was started.

@@ -421,7 +421,7 @@ interface Hetero {
   shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
   toggleShapes(): void;
   wayOf(edge: import("cytoscape").EdgeSingular): import("cytoscape").Position[];
-  pointAlong(way: import("cytoscape").Position[], far: number): import("cytoscape").Position | null;
+  pointAlong(way: import("cytoscape").Position[], far: number): (import("cytoscape").Position & { flat: boolean }) | null;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;
@@ -453,6 +453,8 @@ interface Hetero {
   fallback(what: string, value: string): void;
   humanSeconds(seconds: number, rough?: boolean): string;
   humanBytes(bytes: number): string;
+  /** A share: "42 %". */
+  percent(share: number): string;
   reselect(): void;
   selectNothing(): void;
   showPart(part: number): void;

@@ -15,7 +15,7 @@ from editor.errors import ExportError
 from editor.files import safe_stem, write_atomic
 from editor.graph.layout.layered import draw
 from editor.placement.placement import Placement
-from editor.text import pluralize
+from editor.text import human_bytes, pluralize, shortened_name
 
 DEVICE_COLOURS = (
     "#0072B2",
@@ -55,6 +55,13 @@ def subgraph_colours(count: int, neighbours: Mapping[int, Sequence[int]]) -> lis
 __all__ = ["affinity_dot", "dag_dot", "render", "subgraphs_dot", "write_dot"]
 
 _MAX_LINE = 160
+_MAX_NAME = 40
+_TRANSFER = {"color": "#000000", "penwidth": "2"}
+_SAME_DEVICE = {"style": "dashed"}
+_LINES = (
+    "solid, thick: transfer to another device",
+    "dashed: to another subgraph of the same device",
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -131,13 +138,14 @@ def dag_dot(placement: Placement) -> str:
     device = {s.id: s.device for s in placement.subgraphs}
     for (source, target), sizes in sorted(links.items()):
         count = f"{len(sizes)} tensor{'s' if len(sizes) > 1 else ''}"
-        style = (
-            {"penwidth": "2", "color": "#000000"}
-            if device[source] != device[target]
-            else {"style": "dashed"}
-        )
+        transfer = device[source] != device[target]
         dot.edge(
-            f"s{source}", f"s{target}", label=_label([f"{count}, {sum(sizes)} bytes"]), **style
+            f"s{source}",
+            f"s{target}",
+            label=_label([f"{count}, {sum(sizes)} bytes"]),
+            bytes=str(sum(sizes)),
+            transfer="true" if transfer else "false",
+            **(_TRANSFER if transfer else _SAME_DEVICE),
         )
     return str(dot.source)
 
@@ -166,6 +174,7 @@ class _Writer:
         )
         neighbours = {s.id: s.depends_on for s in placement.subgraphs}
         self.colours = subgraph_colours(len(placement.subgraphs), neighbours)
+        self.boundaries = {b.tensor: b for b in placement.boundaries}
         self.index_of_device = {d.name: i for i, d in enumerate(placement.devices)}
         labels = [
             d.name if colour_by == "affinity" else d.labels()[colour_by] for d in placement.devices
@@ -207,7 +216,8 @@ class _Writer:
 
     def _legend(self) -> None:
         with self.dot.subgraph(name="cluster_legend") as legend:
-            legend.attr(label="Legend", style="rounded", color="#999999")
+            lines = ["Legend", *(_LINES if self.boundaries else ())]
+            legend.attr(label=_label(lines), style="rounded", color="#999999")
             for i, device in enumerate(self.placement.devices):
                 colour = self.fill[i]
                 count = self.placement.op_counts[device.name]
@@ -281,24 +291,41 @@ class _Writer:
             for tensor in graph.op_reads[op].tolist():
                 producer = int(graph.tensor_producer[tensor])
                 if tensor in is_input:
-                    self._edge(f"in{tensor}", f"op{op}", tensor, False)
+                    self._edge(f"in{tensor}", f"op{op}", tensor)
                 elif producer >= 0 and subgraph_of_op[producer] >= 0:
-                    self._edge(
-                        f"op{producer}",
-                        f"op{op}",
-                        tensor,
-                        subgraph_of_op[producer] != subgraph_of_op[op],
-                    )
+                    if subgraph_of_op[producer] == subgraph_of_op[op]:
+                        self._edge(f"op{producer}", f"op{op}", tensor)
+                    else:
+                        more = self._crossing(producer, op, tensor)
+                        self.dot.edge(f"op{producer}", f"op{op}", **more)
         for position, tensor in enumerate(graph.outputs.tolist()):
             producer = int(graph.tensor_producer[tensor])
             if producer >= 0 and subgraph_of_op[producer] >= 0:
-                self._edge(f"op{producer}", f"out{position}", tensor, False)
+                self._edge(f"op{producer}", f"out{position}", tensor)
             elif tensor in is_input:
-                self._edge(f"in{tensor}", f"out{position}", tensor, False)
+                self._edge(f"in{tensor}", f"out{position}", tensor)
 
-    def _edge(self, source: str, target: str, tensor: int, crosses: bool) -> None:
-        style = {"style": "dashed", "penwidth": "2"} if crosses else {}
-        self.dot.edge(source, target, label=_label([self.graph.shape_label(tensor)]), **style)
+    def _edge(self, source: str, target: str, tensor: int) -> None:
+        self.dot.edge(source, target, label=_label([self.graph.shape_label(tensor)]))
+
+    def _crossing(self, producer: int, op: int, tensor: int) -> dict[str, str]:
+        """Attributes of an edge to another subgraph: a transfer, or a tensor that stays on its device."""
+        device, name = self.placement.assignment.device, self.graph.tensor_names[tensor]
+        boundary = self.boundaries[name]
+        transfer = bool(device[producer] != device[op])
+        return {
+            "label": _label(
+                [
+                    shortened_name(_plain(name), _MAX_NAME),
+                    f"{boundary.type_text} {boundary.shape}",
+                    human_bytes(boundary.bytes) if boundary.bytes >= 0 else "unknown size",
+                ]
+            ),
+            "tensor": _value(name),
+            "transfer": "true" if transfer else "false",
+            **({"bytes": str(boundary.bytes)} if boundary.bytes >= 0 else {}),
+            **(_TRANSFER if transfer else _SAME_DEVICE),
+        }
 
 
 def _label(lines: list[str], most: int = _MAX_LINE) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from editor.arguments import as_text
 from editor.devices.device import Device
+from editor.devices.published import assumed_bytes
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.placement.constraints import Constraints, constrain
@@ -233,6 +234,19 @@ class Placement:
     def boundaries(self) -> tuple[Boundary, ...]:
         """Tensors that cross subgraphs."""
         return self.division.boundaries
+
+    @cached_property
+    def _boundary_of(self) -> dict[str, Boundary]:
+        return {b.tensor: b for b in self.boundaries}
+
+    def size_of(self, tensor: int, device: int) -> tuple[int, str]:
+        """Bytes of a tensor as it travels, or as its device plans it; and the type they are of where that is not its own."""
+        boundary = self._boundary_of.get(self.graph.tensor_names[tensor])
+        if boundary is not None:
+            return boundary.bytes, boundary.counted_as
+        form = self.devices[device].published.assumes
+        size = int(assumed_bytes(self.graph, form)[tensor])
+        return size, form if size != self.graph.tensor_bytes[tensor] else ""
 
     @cached_property
     def placed_ops(self) -> Ints:

@@ -55,7 +55,7 @@ class StateMemory:
 
 
 def state_memory(placement: Placement) -> list[StateMemory]:
-    """[device] what it keeps; devices without a state are left out.
+    """[device] what it keeps; devices without a state are left out, and those whose state takes nothing, as in a prompt.
 
     A state is on the device of the first op that reads it.
     """
@@ -80,6 +80,8 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     for number, entries in sorted(found.items()):
         device = placement.devices[number]
         size, each = sum(e[0] for e in entries), sum(e[1] for e in entries)
+        if not size:
+            continue
         past = max(e[2] for e in entries)
         memory = next(d for d in placement.run_memory.devices if d.device == device.name)
         rest = max(memory.peak - _COPIES * each * past, memory.constants)

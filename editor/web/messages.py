@@ -381,11 +381,12 @@ class Pane(TypedDict):
 
 
 class PaneDevice(TypedDict):
-    """Colours and a name."""
+    """Colours, a name and the ``bits`` of ``ViewDevice``."""
 
     fill: str
     ink: str
     name: str
+    bits: int
 
 
 class Panes(TypedDict):
@@ -445,6 +446,8 @@ class ViewDevice(Colour):
 
     name: str
     planned: bool
+    bits: int
+    """Width in which it plans float tensors, where that is another than their own; else 0."""
     levels: dict[str, str]
 
 
@@ -474,6 +477,8 @@ class RibbonPart(TypedDict):
     bytes: int
     moved: int
     """Bytes that other devices send to it; 0 for none."""
+    arrives: str
+    """The same in words, and from where: "144 kB from NPU"; "" for none."""
 
 
 class Ribbon(TypedDict):
@@ -485,8 +490,8 @@ class Ribbon(TypedDict):
     measured: bool
     rough: bool
     """Whether they rest on assumed speeds, and are rough"""
-    fallbacks: int
-    """Ops that are not on the device that was wanted; only counted where all are on one device, else 0."""
+    off: str
+    """What is said of ops that another device was wanted for, where all are on one device: "2 of them cannot run on NPU"."""
 
 
 class RuleKind(TypedDict):

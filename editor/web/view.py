@@ -14,6 +14,7 @@ from editor.errors import WorkspaceError
 from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
+from editor.graph.graph import bits_of
 from editor.graph.states import states_of
 from editor.kinds import NO_DIFFERENCE, Basis, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
@@ -68,6 +69,7 @@ def view_of(document: Document) -> View:
                 "fill": colours[d.name],
                 "ink": text_colour(colours[d.name]),
                 "planned": d.planned,
+                "bits": bits_of(d.published.assumes),
                 "levels": d.labels(),
             }
             for d in placement.devices

@@ -218,9 +218,9 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
 
 
 def differing(a: Placement, b: Placement) -> list[int]:
-    """Ops that two layouts of one model assign to devices of different names."""
+    """Ops that two layouts of one model assign to devices of different names; constants, pinned ones too, are none."""
     names = [np.array([d.name for d in each.devices])[each.assignment.device] for each in (a, b)]
-    return np.flatnonzero(a.constraints.placed & (names[0] != names[1])).tolist()
+    return np.flatnonzero(~a.graph.op_is_constant & (names[0] != names[1])).tolist()
 
 
 def same_plan(a: Placement, b: Placement) -> bool:

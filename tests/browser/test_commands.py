@@ -69,9 +69,10 @@ def test_the_help_sheet_explains_words_scrolls_by_keyboard_and_gives_the_focus_b
     sheet = page.locator("#help")
     expect(sheet).to_be_focused()
     expect(sheet.locator("dt", has_text="Codegen")).to_have_count(1)
+    expect(sheet.locator("dd", has_text="A runtime and the hardware")).to_be_in_viewport()
     page.keyboard.press("End")
     until(page, "document.getElementById('help').scrollTop > 100")
-    expect(sheet.locator("dd", has_text="exactly this plan")).to_be_in_viewport()
+    expect(sheet.locator("kbd", has_text="?, H")).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(sheet).to_be_hidden()
     assert page.evaluate("document.activeElement.id") == before
@@ -98,6 +99,11 @@ def test_the_help_sheet_has_every_key_of_the_table_and_no_key_does_two_things(op
             .filter(has_text=words)
         )
         expect(row).to_have_count(1)
+    groups = sheet.locator("tbody")
+    says_exactly(groups.locator("th"), ["Place ops", "Select", "Blocks", "Move around", "Page"])
+    for heading, words in (("Select", "its subgraph"), ("Move around", "Fit the graph")):
+        group = groups.filter(has=page.locator("th", has_text=re.compile(f"^{heading}$")))
+        expect(group.locator("tr", has_text=words)).to_be_visible()
     twice = page.evaluate("""() => {
         const keys = hetero.commands().flatMap((command) => command.keys || []);
         return keys.filter((key, i) => keys.indexOf(key) !== i);

@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Serve, act, fold_out, hold, ready, says, until, wait_for_figure
+from pages import EXAMPLES, Serve, act, fold_out, hold, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -269,6 +269,25 @@ def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
     says(inspector, f"25 ops selected, one of {LAYERS} blocks alike")
     expect(inspector.locator(".hover-row")).to_have_count(2)
     says(inspector, "Stand-alone time: estimate from shapes")
+
+
+def test_the_name_of_a_device_stays_in_one_line_beside_what_it_cannot_run(
+    page: Page, serve: Serve
+) -> None:
+    """Beside a long text, letters of the name stood below each other."""
+    whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    ready(page)
+    act(page, "heteroCy.nodes('.group')[1].select()")
+    row = page.locator("#inspector .hover-row").first
+    expect(row.locator(".hover-without")).to_have_text("not MatMul, Softmax, IsNaN …")
+    name, value, without = (
+        box
+        for one in (".hover-device", ".value", ".hover-without")
+        if (box := row.locator(one).bounding_box())
+    )
+    assert name["height"] < 1.5 * without["height"]
+    assert value["y"] < name["y"] + name["height"] <= without["y"] + 1
 
 
 def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -> None:

@@ -83,6 +83,38 @@ def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
     until(page, "hetero.selectedOps().length > 20 && hetero.selectedOps().length < 80")
 
 
+def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, serve: Serve) -> None:
+    """Parts that are hardly wider than a line have one too; there is none while a part is dragged over."""
+    whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    ready(page)
+    card, ribbon = page.locator("#ribbon-hover"), page.locator("#ribbon-canvas")
+    box = ribbon.bounding_box()
+    assert box
+    expect(card).to_be_hidden()
+    page.mouse.move(box["x"] + 6, box["y"] + 12)
+    says(card, re.compile("Subgraph [01]"))
+    says(card, "estimate from shapes")
+    says(card, re.compile(r"\d % of the time in ops"))
+    seen = set()
+    for x in range(2, int(box["width"]), 1):
+        page.mouse.move(box["x"] + x, box["y"] + 12)
+        seen.add(card.locator("b").first.inner_text())
+    assert len(seen) == 26, "every subgraph, the smallest too"
+    says(card, "Transfer before it: ")
+    says(card, re.compile("from (NPU|OpenVINO.CPU)$"))
+    page.mouse.down()
+    expect(card).to_be_hidden()
+    page.mouse.move(box["x"] + 20, box["y"] + 12, steps=3)
+    expect(card).to_be_hidden()
+    page.mouse.up()
+    page.mouse.move(box["x"] + 24, box["y"] + 12)
+    expect(card).to_be_visible()
+    page.mouse.move(box["x"] + 24, box["y"] + 200)
+    expect(card).to_be_hidden()
+    expect(ribbon).not_to_have_attribute("title", re.compile("."))
+
+
 def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Fallbacks]")
@@ -106,6 +138,8 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(
     )
     page.click("role=tab[name=Fallbacks]")
     says(page.locator("#fallbacks"), "There is only one device")
+    expect(page.get_by_role("button", name="Suggest improvements")).to_be_hidden()
+    expect(page.get_by_role("button", name="Try other forms")).to_be_hidden()
     page.select_option("#policy", "optimal:throughput")
     says(page.locator("#notice"), "No change: same placement.")
 
@@ -590,12 +624,16 @@ def test_two_hundred_ops_in_a_row_are_read_at_once(
 
 def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, server: Server) -> None:
     page = fresh
+    page.click("role=tab[name=Fallbacks]")
+    forms = page.get_by_role("button", name="Try other forms")
+    expect(forms).to_be_visible()
     page.evaluate("hetero.paint(hetero.page.view.ops, 1)")
     wait_for_figure(page, "pins", 100)
-    page.click("role=tab[name=Fallbacks]")
     says(
         page.locator("#fallbacks"), "No automatic fallbacks"
     )  # the picture is kept before this is sent
+    expect(forms).to_be_hidden()  # it could do nothing
+    expect(page.get_by_role("button", name="Suggest improvements")).to_be_visible()
     address = page.url
     page.goto(f"{server.url}/open")
     entry = page.locator(f".recent[href='{address.removeprefix(server.url).partition('#')[0]}']")

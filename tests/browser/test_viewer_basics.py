@@ -119,6 +119,40 @@ def test_no_shape_is_behind_a_node(page: Page, serve: Serve) -> None:
         assert behind == []
 
 
+ON_EACH_OTHER = """(mode) => {
+    const boxes = heteroCy.edges(".shaped").map((edge) => [edge, edge.boundingBox({ includeEdges: false })]);
+    return boxes.flatMap(([edge, a], i) => boxes.slice(i + 1)
+        .filter(([, b]) => Math.min(a.x2 - b.x1, b.x2 - a.x1) > 4 && Math.min(a.y2 - b.y1, b.y2 - a.y1) > 4)
+        .map(([other]) => `${edge.data("shape")} on ${other.data("shape")}`));
+}"""
+"""Texts of edges that are printed on each other; around each is a border."""
+
+
+def test_no_shape_is_on_another_and_several_tensors_are_one_label(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    """Of edges that leave a subgraph together, the texts were printed on each other: "1×128×9616"."""
+    whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    ready(page)
+    act(page, "hetero.askDetail({ do: 'mode', mode: 'subgraphs' })")
+    until(page, "hetero.page.detail.mode === 'subgraphs'")
+    act(page, "heteroCy.zoom(1); heteroCy.center()")
+    until(page, f"{SHAPED} > 10")
+    assert page.evaluate(ON_EACH_OTHER) == []
+    said = page.evaluate(
+        "heteroCy.edges('.transfer').map((edge) => edge.data('shape')).filter((shape) => shape.includes('tensors'))"
+    )
+    assert "2 tensors, 24.58 kB" in said  # as int8, as the NPU plans them; 98.3 kB as float32
+    page.click("#export")
+    fold_out(page, "Pictures and graphs")
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Picture of the graph, SVG").click()
+    download.value.save_as(tmp_path / "graph.svg")
+    words = [text.text for text in ET.parse(tmp_path / "graph.svg").getroot().iter(TEXT)]
+    assert "2 tensors, 24.58 kB" in words
+
+
 def test_the_svg_of_the_graph_has_all_of_it(fresh: Page, tmp_path: Path) -> None:
     page = fresh
     _select(page, "Gemm")  # most of the graph is out of sight

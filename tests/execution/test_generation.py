@@ -297,6 +297,16 @@ def test_the_folder_for_genai_gives_the_same_tokens(kind: str, tmp_path: Path) -
         plain.export("genai", tmp_path / "none")
 
 
+def test_a_prompt_keeps_nothing_and_says_nothing_of_it(tmp_path: Path) -> None:
+    """It said "keeps 8 states: 0 B at 0 tokens, 0 B for each further one"."""
+    from editor.placement.state_memory import state_memory
+
+    path = fused_decoder(tmp_path)
+    sizes = {"past_sequence_length": 0, "sequence_length": 8, "total_sequence_length": 8}
+    plan = editor.partition(editor.load_model(path, sizes), "HETERO:CPU")
+    assert state_memory(plan.placement) == []
+
+
 def test_a_context_says_what_the_state_takes_and_when_it_is_full(tmp_path: Path) -> None:
     from decoders import LAYERS, SIZE
 

@@ -19,6 +19,7 @@ import editor
 from editor.exports.dot import (
     DEVICE_COLOURS,
     affinity_dot,
+    dag_dot,
     render,
     subgraph_colours,
     subgraphs_dot,
@@ -26,6 +27,7 @@ from editor.exports.dot import (
 )
 from editor.exports.registry import export_notes
 from editor.graph.graph import Graph
+from editor.runtimes.base import Capability
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
@@ -86,6 +88,31 @@ def test_dot_has_an_edge_per_tensor_with_its_shape(mobilenet: Graph) -> None:
     )
     labels = [e["label"] for e in drawn(text)["edges"]]  # type: ignore[attr-defined]
     assert "1x3x224x224" in labels and "1x1000" in labels and "ConstantOfShape" not in text
+
+
+def test_edges_of_dot_say_what_they_transfer_and_in_what_size(mobilenet: Graph) -> None:
+    """Transfers are solid and what stays on its device is dashed, as on the page; sizes are as they travel."""
+    table = [{"name": "NPU", "backendName": "NPU", "assumes": "int8"}, {"name": "CPU"}]
+    able = [Capability.everything(mobilenet)] * 2
+    mean = next(
+        key
+        for key, kind in zip(mobilenet.op_keys, mobilenet.op_types, strict=True)
+        if kind == "ReduceMean"
+    )
+    plan = editor.partition(mobilenet, table, capabilities=able, pins={mean: "CPU"})
+    assert len(plan.placement.division.transfers) == 2
+    for text in (affinity_dot(plan.placement), subgraphs_dot(plan.placement)):
+        sent = [e for e in drawn(text)["edges"] if e.get("transfer") == "true"]  # type: ignore[attr-defined]
+        boundaries = plan.placement.boundaries
+        assert [e["tensor"] for e in sent] == [b.tensor for b in boundaries]
+        assert [int(e["bytes"]) for e in sent] == [b.bytes for b in boundaries]
+        assert all("style" not in e and e["penwidth"] == "2" for e in sent)
+        assert sent[0]["label"].endswith("\\nfloat32 as int8 1x1280x7x7\\n62.72 kB")
+        assert "solid, thick: transfer to another device" in text
+    (edge, _) = drawn(dag_dot(plan.placement))["edges"]  # type: ignore[attr-defined]
+    assert (edge["bytes"], edge["transfer"]) == ("62720", "true")
+    alone = editor.partition(mobilenet, table, capabilities=able)
+    assert "solid, thick" not in subgraphs_dot(alone.placement), "there is no such edge"
 
 
 def test_dot_can_be_coloured_by_level(dag: Callable[..., Graph], tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.fallback_table import fallbacks_view
+from editor.web.panels.parts import condition_title
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.solver import Solver, first_decisions
@@ -36,13 +38,40 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
     )
     text = str(fallbacks_view(document))
     assert "'Rule for all 3'" in text and "'Rule'" in text
-    assert "Sends all 3 Neg to B" in text and "Sends all 1 Sum to B" in text
+    assert "Sends all 3 Neg to B" in text and "Sends the only Sum to B" in text
     document.paint(range(4), 1)
     text = str(fallbacks_view(document))
     assert "No automatic fallbacks: 4 ops are elsewhere" in text
     assert "A, the first device, cannot run 2 of them" in text, (
         "a pin does not make the device able"
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("priority", "2 of them off their preferred device"),
+        ("optimal", "2 of them cannot run on A"),
+    ],
+)
+def test_a_device_is_preferred_by_the_policy_that_prefers_one(
+    policy: str, said: str, tmp_path: Path
+) -> None:
+    graph = editor.load_model(write_dag(tmp_path / "dag.onnx", [[], [0]]))
+    store = Store(str(tmp_path))
+    decisions = first_decisions(Settings(policy), [d.entry for d in load_devices(TABLE)])
+    record = store.create("m", str(graph.path), graph.sha256, {}, decisions)
+    unable = Capability.of_reasons(["no Neg", "no Neg"])
+    document = Document(
+        store, record, Solver(graph, decisions, {"A": unable, "B": Capability.everything(graph)})
+    )
+    assert ribbon_of(document)["off"] == said
+
+
+def test_a_condition_that_always_refuses_is_said_in_words() -> None:
+    assert condition_title("false") == "The device table refuses every op of this type"
+    assert condition_title("rank == 3") == "Condition of the device table: rank == 3"
+    assert condition_title("") == ""
 
 
 @pytest.mark.parametrize(

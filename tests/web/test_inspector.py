@@ -16,10 +16,11 @@ from editor.devices.table import load_devices
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.controls import static_html
-from editor.web.drawing.elements import elements, shape_on_edge
+from editor.web.drawing.elements import edge_data, elements
 from editor.web.panels import inspector
 from editor.web.panels.hover import hover
 from editor.web.panels.model_facts import model_facts, nodes_in_words
+from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.solver import Solver, first_decisions
@@ -138,6 +139,33 @@ def test_what_the_device_table_excludes_is_told_apart_from_what_a_device_cannot_
     assert excluded in words_of(hover(both, [gemm], []))
     for ops in ([reshape], [gemm, reshape]):
         assert cannot in words_of(hover(both, ops, [])), "not all of these are only excluded"
+
+
+def test_a_tensor_has_one_size_wherever_it_is_shown(document: Document) -> None:
+    """As a transfer it had the size of its own type in the tooltip and in the subgraph that reads it."""
+    npu = {
+        "name": "NPU",
+        "backendName": "NPU",
+        "assumes": "float16",
+        "supported": ["Gemm", "Shape", "Concat", "Reshape"],
+    }
+    placed = opened(document.graph.path.parent, [npu, TABLE[0]])
+    graph = placed.graph
+    gemm, reshape, blend = (graph.op_types.index(kind) for kind in ("Gemm", "Reshape", "Blend"))
+    (sent,) = transfer_rows(placed)
+    assert (sent["tensor"], sent["bytes"], sent["type"]) == ("long", 64, "float32 as float16")
+    first, second = subgraph_rows(placed)
+    assert (first["output_bytes"], second["input_bytes"]) == (64, 64)
+    assert (first["outputs_held"], second["inputs_held"]) == ("", "128 B as A holds them")
+    assert "64 B as float16 (128 B as float32) · transfer NPU → A" in words_of(
+        hover(placed, [], [[reshape, blend]])
+    )
+    assert "64 B as float16 (128 B as float32) · stays" in words_of(
+        hover(placed, [], [[gemm, reshape]])
+    ), "the NPU holds it so too"
+    assert "float32 4x8 64 B as float16" in op(placed, "Gemm")
+    assert "float32 1x4x8 64 B as float16" in op(placed, "Blend")
+    assert "64 B as float16" in words_of(inspector.plan(placed))
 
 
 def test_an_unofficial_list_does_not_say_that_a_device_cannot_run_an_op(tmp_path: Path) -> None:
@@ -277,5 +305,8 @@ def test_edges_have_the_shape_of_what_they_carry(document: Document) -> None:
     shapes = [e["data"]["shape"] for e in elements(graph) if "source" in e["data"]]
     assert json.dumps(shapes, ensure_ascii=False).count("4×8") == 3  # from x, dense, and 1×4×8
     dense, x = graph.tensor_index["dense"], graph.tensor_index["x"]
-    assert shape_on_edge(graph, [x, x]) == "4×8"
-    assert shape_on_edge(graph, [x, dense]) == "4×8 +1"
+    ends = {"id": "e", "source": "a", "target": "b"}
+    one, both = (edge_data(graph, *ends.values(), tensors) for tensors in ([x, x], [x, dense]))
+    assert one == {**ends, "bytes": 128, "shape": "4×8"}
+    sizes = [256, 64, 128]  # of float32, and as int8 and float16
+    assert both == {**ends, "bytes": 256, "shape": "2 tensors", "sizes": sizes}

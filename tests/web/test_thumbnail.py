@@ -11,7 +11,15 @@ from editor.web.messages import Ribbon, RibbonPart
 
 def ribbon(*devices: int, seconds: float = 1.0) -> Ribbon:
     parts: list[RibbonPart] = [
-        {"part": i, "device": device, "ops": str(i), "seconds": seconds, "bytes": 1, "moved": 0}
+        {
+            "part": i,
+            "device": device,
+            "ops": str(i),
+            "seconds": seconds,
+            "bytes": 1,
+            "moved": 0,
+            "arrives": "",
+        }
         for i, device in enumerate(devices)
     ]
     return {
@@ -20,7 +28,7 @@ def ribbon(*devices: int, seconds: float = 1.0) -> Ribbon:
         "source": "from shapes",
         "measured": False,
         "rough": False,
-        "fallbacks": 0,
+        "off": "",
     }
 
 

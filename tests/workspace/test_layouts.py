@@ -44,6 +44,16 @@ def latency(placement: Placement) -> float:
     ).total
 
 
+def test_ops_that_differ_are_ops_of_the_model_and_no_pinned_constants(mobilenet: Graph) -> None:
+    """ "258 ops elsewhere" was said of a model of 100 ops."""
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    pins = dict.fromkeys(mobilenet.op_keys, "B")  # the constants too
+    all_on_b = editor.partition(mobilenet, table, pins=pins).placement
+    all_on_a = editor.partition(mobilenet, table).placement
+    assert len(all_on_b.placed_ops) > 100
+    assert len(differing(all_on_b, all_on_a)) == len(differing(all_on_a, all_on_b)) == 100
+
+
 def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph) -> None:
     """They shortened one run, by moving everything to one device."""
     table = [{"name": "A", "backendName": "GPU"}, {"name": "B", "backendName": "GPU"}]

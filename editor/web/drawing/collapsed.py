@@ -13,14 +13,14 @@ from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
-from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node
+from editor.web.drawing.cytoscape_types import Edge, Element, Frame, Node
 from editor.web.drawing.elements import (
     NODE_HEIGHT,
     NODE_WIDTH,
+    edge_data,
     elements,
     rounded,
     segments,
-    shape_on_edge,
     split,
     visible_ops,
 )
@@ -498,15 +498,8 @@ def _edge(
     graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None
 ) -> Edge:
     """``reads``: producer, consumer and tensor, a row each."""
-    size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
-    data: EdgeData = {
-        "id": f"{source}-{target}",
-        "source": source,
-        "target": target,
-        "bytes": size,
-        "shape": shape_on_edge(graph, reads[:, 2].tolist()),
-        "pairs": reads[:_PAIRS, :2].tolist(),
-    }
+    data = edge_data(graph, f"{source}-{target}", source, target, reads[:, 2].tolist())
+    data["pairs"] = reads[:_PAIRS, :2].tolist()
     edge: Edge = {"data": data, "classes": ""}
     _shape(edge, faint, bends)
     return edge

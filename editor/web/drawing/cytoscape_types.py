@@ -54,7 +54,9 @@ class EdgeData(TypedDict):
     target: str
     bytes: int
     shape: str
-    """Of the tensor, or of the first of several; written on the edge where there is room, but for "?"."""
+    """Of the tensor, or how many there are; written on the edge where there is room, but for "?"."""
+    sizes: NotRequired[list[int]]
+    """Bytes of several tensors: as they are, and with float tensors of 8 and of 16 bits. Only where all sizes are known."""
     pairs: NotRequired[list[list[int]]]
     """[producer, consumer] of the tensors between blocks."""
     states: NotRequired[list[list[str]]]

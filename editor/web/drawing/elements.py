@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from editor.devices.published import assumed_bytes
 from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
@@ -132,14 +133,7 @@ class _Elements:
             self.edges.setdefault((source, target), []).append(tensor)
 
     def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> Edge:
-        size = sum(max(int(self.graph.tensor_bytes[t]), 0) for t in set(self.edges[pair]))
-        data: EdgeData = {
-            "id": f"e{number}",
-            "source": pair[0],
-            "target": pair[1],
-            "bytes": size,
-            "shape": shape_on_edge(self.graph, self.edges[pair]),
-        }
+        data = edge_data(self.graph, f"e{number}", *pair, self.edges[pair])
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
@@ -156,12 +150,25 @@ def name_of_terminal(name: str) -> str:
     return shortened_name(" ".join(name.split()), _NAME_LIMIT)
 
 
-def shape_on_edge(graph: Graph, tensors: Sequence[int]) -> str:
-    """ "1×64×56×56", with "+2" where two more tensors take the same way."""
+def edge_data(
+    graph: Graph, identity: str, source: str, target: str, tensors: Sequence[int]
+) -> EdgeData:
+    """An edge that has the shape of its tensor, "1×64×56×56"; of several, how many and their sizes by width of the floats."""
     distinct = list(dict.fromkeys(tensors))
-    more = f" +{len(distinct) - 1}" if len(distinct) > 1 else ""
-    shape = graph.tensor_shapes[distinct[0]]
-    return ("?" if shape is None else "×".join(map(str, shape)) or "scalar") + more
+    sizes, shape = graph.tensor_bytes[distinct], graph.tensor_shapes[distinct[0]]
+    data: EdgeData = {
+        "id": identity,
+        "source": source,
+        "target": target,
+        "bytes": int(np.maximum(sizes, 0).sum()),
+        "shape": "?" if shape is None else "×".join(map(str, shape)) or "scalar",
+    }
+    if len(distinct) > 1:
+        data["shape"] = f"{len(distinct)} tensors"
+        if (sizes >= 0).all():
+            forms = ("", "int8", "float16")
+            data["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
+    return data
 
 
 def rounded(x: float, y: float) -> Position:

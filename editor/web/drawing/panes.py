@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.exports.dot import text_colour
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, bits_of
 from editor.kinds import Kind
 from editor.placement.choices import PRESENT
 from editor.text import human_seconds, in_words, pluralize
@@ -79,7 +79,12 @@ def panes_data(
     ]
     colours = colours_of(document, others)
     named: dict[str, PaneDevice] = {
-        d.name: {"fill": colours[d.name], "ink": text_colour(colours[d.name]), "name": d.name}
+        d.name: {
+            "fill": colours[d.name],
+            "ink": text_colour(colours[d.name]),
+            "name": d.name,
+            "bits": bits_of(d.published.assumes),
+        }
         for d in [*document.devices, *others]
     }
     devices = [*known, *(device for device in named.values() if device not in known)]

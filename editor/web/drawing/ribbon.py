@@ -5,12 +5,18 @@ After a benchmark of the same plan it is the measured run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from editor.graph.flops import op_bytes
 from editor.kinds import Kind
 from editor.placement.chosen_costs import assumed_speeds
+from editor.placement.costs import Costs
 from editor.placement.fallbacks import fallbacks
+from editor.placement.placement import Placement
+from editor.placement.subgraphs.division import Boundary, moved_in_words
+from editor.text import joined
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
 from editor.web.view import measured_medians, plan_costs
@@ -30,7 +36,7 @@ def ribbon_of(document: Document) -> Ribbon:
     part = placement.division.subgraph_of_op[placed]
     seconds = np.bincount(part, costs.op[placed, device[placed]], count)
     sizes = np.bincount(part, op_bytes(document.graph)[placed], count)
-    arriving = _arriving(document)
+    arriving = _arriving(placement)
     order = np.argsort(part, kind="stable")
     groups = (
         np.split(placed[order], np.cumsum(np.bincount(part, minlength=count))[:-1]) if count else []
@@ -42,7 +48,8 @@ def ribbon_of(document: Document) -> Ribbon:
             "ops": spans(np.sort(groups[s.id])),
             "seconds": round(float((medians or seconds)[s.id]), 9),
             "bytes": int(sizes[s.id]),
-            "moved": arriving[s.id],
+            "moved": arriving[s.id][0],
+            "arrives": arriving[s.id][1],
         }
         for s in placement.subgraphs
     ]
@@ -52,19 +59,38 @@ def ribbon_of(document: Document) -> Ribbon:
         "source": "" if medians else basis.source,
         "measured": bool(medians),
         "rough": not medians and bool(assumed_speeds(placement, costs)),
-        "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs))
-        if len({p["device"] for p in parts}) == 1
-        else 0,
+        "off": _off(placement, costs) if len({p["device"] for p in parts}) == 1 else "",
     }
 
 
-def _arriving(document: Document) -> list[int]:
-    """[subgraph] bytes that other devices send to it; -1 where only unknown sizes arrive."""
-    placement = document.placement
-    moved = [0] * len(placement.subgraphs)
+def _off(placement: Placement, costs: Costs) -> str:
+    """What is said of fallbacks; "" where there are none. Only the policy ``priority`` prefers a device."""
+    found = fallbacks(placement, costs)
+    count = sum(len(f.ops) for f in found)
+    if not count:
+        return ""
+    who = f"{count:,} of them " if len(placement.placed_ops) > 1 else ""
+    if placement.settings.policy == "priority":
+        return f"{who}off {'their' if who else 'its'} preferred device"
+    return f"{who}cannot run on {joined(list(dict.fromkeys(f.wanted for f in found)), 'or')}"
+
+
+def _arriving(placement: Placement) -> list[tuple[int, str]]:
+    """[subgraph] bytes that other devices send to it, a tensor of unknown size counting one; and the same in words."""
     device = [s.device for s in placement.subgraphs]
+    sent: list[list[Boundary]] = [[] for _ in device]
     for transfer in placement.division.transfers:
         for target in transfer.targets:
             if device[target] != device[transfer.source]:
-                moved[target] += max(transfer.bytes, 1)
-    return moved
+                sent[target].append(transfer)
+    return [(sum(max(t.bytes, 1) for t in each), _in_words(each, device)) for each in sent]
+
+
+def _in_words(sent: Sequence[Boundary], device: Sequence[str]) -> str:
+    """ "144 kB from NPU"; "" for nothing."""
+    if not sent:
+        return ""
+    size = sum(max(t.bytes, 0) for t in sent)
+    unknown = sum(t.bytes < 0 for t in sent)
+    names = joined(list(dict.fromkeys(device[t.source] for t in sent)))
+    return f"{moved_in_words(size, unknown)} from {names}"

@@ -274,6 +274,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "source-label": "data(shape)",
                 "source-text-offset": "data(along)",
                 "source-text-margin-x": "data(aside)",
+                "source-text-margin-y": "data(below)",
                 "font-family": font["font-family"],
                 "font-size": 9.5,
                 "min-zoomed-font-size": 8,

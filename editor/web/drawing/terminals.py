@@ -9,8 +9,8 @@ from typing import NamedTuple
 from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.text import pluralize
-from editor.web.drawing.cytoscape_types import Edge, EdgeData, Node, NodeData
-from editor.web.drawing.elements import name_of_terminal, shape_on_edge
+from editor.web.drawing.cytoscape_types import Edge, Node, NodeData
+from editor.web.drawing.elements import edge_data, name_of_terminal
 
 _MANY = 3
 """Tensors with one name but for its numbers that are one node, at least."""
@@ -69,13 +69,7 @@ def terminals(
 def terminal_edge(graph: Graph, terminal: Terminal, place: int, source: str, target: str) -> Edge:
     """An edge between a terminal and the node at a place, without bends."""
     tensors = terminal.near[place]
-    data: EdgeData = {
-        "id": f"{source}-{target}",
-        "source": source,
-        "target": target,
-        "bytes": sum(max(int(graph.tensor_bytes[tensor]), 0) for tensor in tensors),
-        "shape": shape_on_edge(graph, tensors),
-    }
+    data = edge_data(graph, f"{source}-{target}", source, target, tensors)
     return {"data": data, "classes": "faint" if terminal.is_hub else ""}
 
 

@@ -365,6 +365,7 @@ def _canvas(document: Document, greeting: str) -> list[Any]:
             ),
         ),
         html.Div(id="hover", hidden=True, role="tooltip"),
+        html.Div(id="ribbon-hover", hidden=True, role="tooltip"),
         html.Dialog(html.Div(id="body-content"), id="body-view", **{"aria-label": "Body of an op"}),
         static_html(
             html.Div(
@@ -467,17 +468,17 @@ def _help() -> list[Any]:
     return [
         html.Div(
             [
-                html.H3("Keyboard"),
+                html.H3("Words"),
                 html.Button(
                     "×", className="close", **{"data-command": "help-open", "aria-label": "Close"}
                 ),
             ]
         ),
-        html.Table(html.Tbody()),
-        html.H3("Words"),
         html.Dl(
             [part for word, meaning in WORDS.items() for part in (html.Dt(word), html.Dd(meaning))]
         ),
+        html.H3("Keyboard"),
+        html.Table(),
         html.P(
             "The folder docs of the project has tutorials and references; python -m editor --help lists the commands.",
             className="hint",

@@ -9,7 +9,7 @@ from dash import html
 from editor.devices.device import Device
 from editor.devices.table_text import table_text
 from editor.placement.choices import policy_choices
-from editor.text import human_bytes, percent, pluralize, roughly
+from editor.text import human_bytes, percent, pluralize, rough_percent
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
@@ -120,7 +120,7 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
             f"{i} answer": [
                 member.in_words(member.of_answer),
                 html.Div(
-                    f"{f'about {percent(roughly(share))}' if models.is_rough else percent(share)} of the answer",
+                    f"{(rough_percent if models.is_rough else percent)(share)} of the answer",
                     className="soft",
                 ),
             ],

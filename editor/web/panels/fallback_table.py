@@ -44,7 +44,7 @@ def fallbacks_panel(document: Document) -> html.Div:
                             ),
                             html.Span(
                                 "Rewrites ops that fall back, and compares the outputs.",
-                                className="hint",
+                                className="hint for-fallbacks",
                             ),
                         ]
                         if document.graph.is_onnx
@@ -66,7 +66,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     found = fallbacks(document.placement, costs)
     forced = _forced(document)
     if not found:
-        return [*forced, html.P(_none(document), className="hint wide")]
+        mark = "no-choice" if len(document.devices) == 1 else "" if forced else "no-fallbacks"
+        return [*forced, html.P(_none(document), className=f"hint wide {mark}")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
     tokens = tokens_of_step(document.graph)
@@ -213,13 +214,18 @@ def _row(
         ),
     ]
     if fallback.by_rule < len(fallback.ops):
+        all_of_type = (
+            f"all {of_types:,} {fallback.op_type}"
+            if of_types > 1
+            else f"the only {fallback.op_type}"
+        )
         label = "Rule" if of_types <= len(fallback.ops) else f"Rule for all {of_types:,}"
         actions.append(
             _action(
                 label,
                 "rule",
                 f"{','.join(fallback.op_types)}|{fallback.devices[0]}",
-                f"Sends all {of_types:,} {fallback.op_type} to {fallback.devices[0]}, whatever the policy",
+                f"Sends {all_of_type} to {fallback.devices[0]}, whatever the policy",
             )
         )
     return html.Tr(

@@ -10,7 +10,7 @@ from dash import html
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.chosen_costs import is_assumed
 from editor.text import human_bytes, in_words
-from editor.web.panels.parts import basis_badge, runtime_beside, swatch
+from editor.web.panels.parts import basis_badge, planned_size, runtime_beside, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
@@ -32,7 +32,7 @@ def _op(document: Document, op: int) -> list[Any]:
     graph = document.graph
     made = [t for t in graph.op_outputs[op].tolist() if t >= 0]
     shapes = ", ".join(
-        f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
+        f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {_size(document, t, op)}"
         for t in made[:2]
     )
     why = document.placement.why(graph.op_keys[op])
@@ -44,6 +44,13 @@ def _op(document: Document, op: int) -> list[Any]:
         html.Div(why.because[:1].upper() + why.because[1:], className="soft"),
         *_refusals(document, op),
     ]
+
+
+def _size(document: Document, tensor: int, op: int) -> str:
+    """ "50.18 kB as float16 (100.4 kB as float32)": as an op's tensor travels, and as it is where that is another."""
+    placement = document.placement
+    size, own = planned_size(placement, tensor, int(placement.assignment.device[op]))
+    return f"{size} ({own})" if own else size
 
 
 _MOST_REFUSALS = 2
@@ -108,15 +115,19 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
             if all(constraints.excluded(op, d) for op in ops)
             else "cannot run"
         )
+        without = ""
         if can and others:
-            words += f" for {len(can)} of {len(ops)} ops; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
+            words += f" for {len(can)} of {len(ops)} ops"
+            without = f"not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
+        name = html.B if d in here else html.Span
         rows.append(
             html.Div(
                 [
                     swatch(colours[device.name]),
-                    html.B(device.name) if d in here else device.name,
+                    name(device.name, className="hover-device", title=device.name),
                     runtime_beside(device),
                     html.Span(words, className="value"),
+                    *([html.Span(without, className="hover-without soft")] if without else []),
                 ],
                 className="hover-row",
             )
@@ -148,7 +159,7 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
                 else f"boundary on {a}"
             )
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
-            size = human_bytes(int(graph.tensor_bytes[tensor]))
+            size = _size(document, tensor, source)
             rows.append(
                 html.Div(
                     [

@@ -34,7 +34,9 @@ from editor.web.panels.parts import (
     heading,
     kind_badge,
     planned_badge,
+    planned_size,
     runtime_beside,
+    size_in_words,
     swatch,
     with_link,
 )
@@ -111,7 +113,7 @@ def plan(document: Document) -> list[Any]:
     moved = [
         _plan_row(
             b.tensor,
-            human_bytes(b.bytes),
+            size_in_words(b.bytes, b.counted_as),
             f"{b.source} → {', '.join(map(str, b.targets))}",
             "goto",
             f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}",
@@ -344,10 +346,12 @@ def op(document: Document, number: int, weigh: bool = False) -> list[Any]:
     parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
     parts += [
         html.H4("Inputs"),
-        _tensors(document, graph.op_reads[number].tolist(), made=False),
+        _tensors(document, number, graph.op_reads[number].tolist(), made=False),
         *weights(graph, number, weigh),
         html.H4("Outputs"),
-        _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
+        _tensors(
+            document, number, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True
+        ),
     ]
     if graph.op_is_atomic[number]:
         parts += _bodies(graph, -1, number)
@@ -605,8 +609,8 @@ def _verdict(
     )
 
 
-def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
-    graph = document.graph
+def _tensors(document: Document, op: int, tensors: Sequence[int], made: bool) -> Any:
+    graph, device = document.graph, int(document.placement.device_of_op[op])
     if not tensors:
         return html.P("none", className="hint")
     rows: list[Any] = []
@@ -618,6 +622,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
             rows.append(html.P(str(error), className="hint"))
     for number in tensors[:_MOST_TENSORS]:
         producer = int(graph.tensor_producer[number])
+        size, own = planned_size(document.placement, number, device)
         kind = "constant" if graph.tensor_is_constant[number] else ""
         near = graph.readers[number].tolist() if made else [producer] if producer >= 0 else []
         links = [_op_link(document, op) for op in near[:4] if not graph.op_is_constant[op]]
@@ -634,10 +639,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
                             html.Span(
                                 f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}"
                             ),
-                            html.Span(
-                                human_bytes(int(graph.tensor_bytes[number])),
-                                className="tensor-bytes",
-                            ),
+                            html.Span(size, className="tensor-bytes", title=own),
                             html.Span(kind, className="badge") if kind else None,
                         ],
                         className="tensor-line",

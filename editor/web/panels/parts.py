@@ -10,6 +10,8 @@ from dash import html
 from editor.devices.device import Device
 from editor.graph.dimension_names import words_of_dimension
 from editor.kinds import Basis, Kind
+from editor.placement.placement import Placement
+from editor.text import human_bytes
 from editor.web import controls
 
 
@@ -51,6 +53,18 @@ def runtime_beside(device: Device) -> html.Span | None:
     """The runtime of a device, quietly after its name, where that does not say it."""
     beside = device.runtime_beside
     return html.Span(f"· {beside}", className="device-runtime") if beside else None
+
+
+def size_in_words(size: int, form: str) -> str:
+    """ "50.18 kB as float16": bytes, and the type they are of where a tensor's own is another."""
+    return human_bytes(size) + (f" as {form}" if form else "")
+
+
+def planned_size(placement: Placement, tensor: int, device: int) -> tuple[str, str]:
+    """The size of a tensor in words, as ``Placement.size_of`` has it; and that of its own type where it is another, else ""."""
+    graph, (size, form) = placement.graph, placement.size_of(tensor, device)
+    own = size_in_words(int(graph.tensor_bytes[tensor]), graph.tensor_types[tensor])
+    return size_in_words(size, form), own if form else ""
 
 
 def heading(text: str, **more: Any) -> html.H2:
@@ -133,6 +147,8 @@ def with_link(reason: str, source: str) -> list[Any]:
 
 def condition_title(condition: str) -> str:
     """The tooltip of a reason that a condition of the device table is behind."""
+    if condition in ("true", "false"):
+        return "The device table refuses every op of this type"
     return f"Condition of the device table: {condition}" if condition else ""
 
 

@@ -14,6 +14,7 @@ from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
+from editor.text import human_bytes
 from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
@@ -25,6 +26,7 @@ _ROUGH_TIME = 116
 """Pixels of "about 600 µs"."""
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
+_TOTAL = "Inputs, outputs and constants as the device holds them"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {
     "rowHeight": 28,
@@ -100,9 +102,9 @@ def number_column(field: str, header: str, width: int, **more: Any) -> dict[str,
     }
 
 
-def bytes_column(field: str, header: str, width: int = 110) -> dict[str, Any]:
+def bytes_column(field: str, header: str, width: int = 110, **more: Any) -> dict[str, Any]:
     """A column of sizes."""
-    return number_column(field, header, width, valueFormatter=_BYTES)
+    return number_column(field, header, width, valueFormatter=_BYTES, **more)
 
 
 def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dict[str, Any]:
@@ -137,11 +139,11 @@ def subgraph_table(document: Document) -> html.Div:
             "tooltipField": "types",
         },
         number_column("inputs", "Inputs", 84, minWidth=70),
-        bytes_column("input_bytes", "Input size"),
+        bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
         number_column("outputs", "Outputs", 90),
-        bytes_column("output_bytes", "Output size"),
+        bytes_column("output_bytes", "Output size", tooltipField="outputs_held"),
         bytes_column("constants", "Constants"),
-        bytes_column("total", "With boundary", 124),
+        bytes_column("total", "With boundary", 124, headerTooltip=_TOTAL),
         number_column(
             "unknown",
             "Unknown sizes",
@@ -173,6 +175,11 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
             if placement.division.subgraph_of_op[op] >= 0:
                 types[graph.op_types[op]] = types.get(graph.op_types[op], 0) + 1
         top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+        number = placement.device_number(s.device)
+        came, left = (
+            sum(max(placement.size_of(graph.tensor_index[name], number)[0], 0) for name in names)
+            for names in (s.inputs, s.outputs)
+        )
         rows.append(
             {
                 "id": str(s.id),
@@ -180,9 +187,11 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "ops": s.size,
                 "types": ", ".join(f"{n} {t}" for t, n in top[:5]),
                 "inputs": len(s.inputs),
-                "input_bytes": s.memory.input,
+                "input_bytes": came,
+                "inputs_held": _held(came, s.memory.input, s.device),
                 "outputs": len(s.outputs),
-                "output_bytes": s.memory.output,
+                "output_bytes": left,
+                "outputs_held": _held(left, s.memory.output, s.device),
                 "constants": s.memory.constants,
                 "total": s.memory.total,
                 "unknown": s.memory.unknown or None,
@@ -193,6 +202,11 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _held(travels: int, held: int, device: str) -> str:
+    """What the tooltip of a size adds where a subgraph holds its tensors in a wider type than they travel in."""
+    return f"{human_bytes(held)} as {device} holds them" if held != travels else ""
 
 
 def transfer_table(document: Document) -> html.Div:
@@ -210,7 +224,7 @@ def transfer_table(document: Document) -> html.Div:
         device_column("to", "To"),
         {"field": "path", "headerName": "Subgraphs", "width": 140, "tooltipField": "path"},
         {"field": "shape", "headerName": "Shape", "width": 150},
-        {"field": "type", "headerName": "Type", "width": 120},
+        {"field": "type", "headerName": "Type", "width": 140, "tooltipField": "type"},
         bytes_column("bytes", "Size"),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         {
