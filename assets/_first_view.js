@@ -7,7 +7,7 @@
     TOP = 56, // below the lists
     BUTTONS = 40, // the zoom buttons
     LARGEST = 1.2,
-    READABLE = 0.4, // names have 8 pixels here
+    READABLE = 0.35, // names have 7 pixels here
     CLEAR = 0.67; // and from here on their second line shows: `far` in graph.js
 
   /* What the cards over the canvas leave free at its sides. */

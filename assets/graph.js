@@ -4,7 +4,7 @@
 
   const page = editor.page,
     LIT = 3,
-    READABLE = 0.4, // as in `_first_view.js`
+    READABLE = 0.4, // names have 8 pixels here
     CLEAR = 0.7;
 
   // dash-cytoscape passes the usual sensitivity of the wheel, and Cytoscape warns of any; `tune` sets it.
