@@ -4,8 +4,9 @@
   "use strict";
 
   const READABLE = 0.9,
-    LETTER = 6, // pixels that a character takes, about
+    FONT = "9.5px Inter, system-ui, sans-serif", // as `edge.shaped` of styles.py
     BESIDE = 8,
+    FARTHER = 20, // beyond a line that runs beside
     LINE = 10, // height of a text
     APART = 6, // more between two of them
     STEPS = [14, 28, 42, 56, 84, 112], // pixels along a bent edge at which there may be room for a text
@@ -18,6 +19,15 @@
   const timers = new WeakMap();
 
   const hasShapes = () => localStorage.getItem(KEY) !== "off";
+
+  const pen = document.createElement("canvas").getContext("2d");
+
+  /** @param {string} text */
+  function widthOf(text) {
+    if (!pen) return 0;
+    pen.font = FONT;
+    return pen.measureText(text).width + 2;
+  }
 
   /* A tensor that several ops read is labelled once, on an edge that goes straight down where there is one. */
   /** @param {import("cytoscape").EdgeSingular} edge */
@@ -101,7 +111,7 @@
         tall = way[i].y - y,
         long = Math.hypot(wide, tall);
       if (rest <= long)
-        return { x: x + (wide * rest) / long, y: y + (tall * rest) / long, flat: Math.abs(wide) > Math.abs(tall) };
+        return { x: x + (wide * rest) / long, y: y + (tall * rest) / long, flat: Math.abs(wide) > 2 * Math.abs(tall) };
       rest -= long;
     }
     return null;
@@ -115,15 +125,18 @@
   function placesOf(edge, half) {
     const way = wayOf(edge),
       middle = Math.hypot(way[0].x - way[way.length - 1].x, way[0].y - way[way.length - 1].y) / 2;
-    return (edge.hasClass("bent") ? STEPS : [middle, 0.6 * middle, 1.4 * middle, 9]).flatMap((along) => {
-      const at = pointAlong(way, along);
-      return [1, -1].flatMap((side) => {
-        if (!at) return [];
-        const aside = at.flat ? 0 : side * (half + BESIDE),
-          below = at.flat ? -side * BESIDE : 0;
-        return [{ along, aside, below, box: { x: at.x + aside, y: at.y + below, w: 2 * half, h: LINE } }];
-      });
-    });
+    const steps = edge.hasClass("bent") ? STEPS : [middle, 0.6 * middle, 1.4 * middle, 9];
+    return [BESIDE, FARTHER].flatMap((gap) =>
+      steps.flatMap((along) => {
+        const at = pointAlong(way, along);
+        return [1, -1].flatMap((side) => {
+          if (!at) return [];
+          const aside = at.flat ? 0 : side * (half + gap),
+            below = at.flat ? -side * gap : 0;
+          return [{ along, aside, below, box: { x: at.x + aside, y: at.y + below, w: 2 * half, h: LINE } }];
+        });
+      }),
+    );
   }
 
   /* A text is behind no node and on no other text, and on no line where there is room; one that has no such place is left
@@ -141,7 +154,7 @@
       .union(shaped)
       .filter((element) => {
         const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
-          places = placesOf(edge, (edge.data("shape").length * LETTER) / 2).filter(({ box }) => isClear(taken, box)),
+          places = placesOf(edge, widthOf(edge.data("shape")) / 2).filter(({ box }) => isClear(taken, box)),
           place = places.find(({ box }) => isClear(lines, box)) ?? places[0];
         if (!place) return false;
         keep(taken, { ...place.box, h: LINE + APART });

@@ -179,7 +179,8 @@
     /* Several tensors in words; what they weigh where all of them travel alike. */
     /** @param {any} data @param {number[]} widths @returns {Looks["data"]} */
     several({ sizes, shape }, widths) {
-      if (!sizes || widths.length > 1) return {};
+      // an edge that carries one tensor now may still have the sizes of several
+      if (!sizes?.length || widths.length > 1 || !shape.includes(" tensors")) return {};
       const size = sizes[[0, 8, 16].indexOf(widths[0] || 0)];
       return { shape: `${shape.split(",")[0]}, ${editor.humanBytes(size)}` };
     }

@@ -151,6 +151,11 @@ def test_no_shape_is_on_another_and_several_tensors_are_one_label(
     download.value.save_as(tmp_path / "graph.svg")
     words = [text.text for text in ET.parse(tmp_path / "graph.svg").getroot().iter(TEXT)]
     assert "2 tensors, 24.58 kB" in words
+    page.select_option("#policy", "optimal:latency")  # edges of the same ends carry other tensors
+    until(page, "heteroCy.edges('.transfer').length < 20")
+    assert page.evaluate(
+        "heteroCy.edges().every((edge) => edge.data('shape').includes(', ') === edge.data('shape').includes(' tensors'))"
+    )
 
 
 def test_the_svg_of_the_graph_has_all_of_it(fresh: Page, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class EdgeData(TypedDict):
     shape: str
     """Of the tensor, or how many there are; written on the edge where there is room, but for "?"."""
     sizes: NotRequired[list[int]]
-    """Bytes of several tensors: as they are, and with float tensors of 8 and of 16 bits. Only where all sizes are known."""
+    """Bytes of several tensors: as they are, and with floats of 8 and of 16 bits; empty where a size is unknown."""
     pairs: NotRequired[list[list[int]]]
     """[producer, consumer] of the tensors between blocks."""
     states: NotRequired[list[list[str]]]

@@ -165,9 +165,8 @@ def edge_data(
     }
     if len(distinct) > 1:
         data["shape"] = f"{len(distinct)} tensors"
-        if (sizes >= 0).all():
-            forms = ("", "int8", "float16")
-            data["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
+        forms = ("", "int8", "float16") if (sizes >= 0).all() else ()
+        data["sizes"] = [int(assumed_bytes(graph, form)[distinct].sum()) for form in forms]
     return data
 
 
