@@ -162,7 +162,7 @@
   /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
-    if (was.tab && was.tab !== "tabs-tab-compare") editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
+    if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
     if (page.detail === undefined) {
       // the first elements are still on their way
       if (was.detail || was.view) setTimeout(recall, 40);

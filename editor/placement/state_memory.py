@@ -9,7 +9,7 @@ from editor.placement.placement import Placement
 from editor.text import human_bytes, pluralize
 
 _COPIES = 2
-"""Of a state while a step runs: what it was, and what it becomes."""
+"""Of a state while a step runs, at most: what it was, and what it becomes."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,26 @@ class StateMemory:
     """Bytes of the device's peak that do not grow with the context, such as weights"""
     limit: int | None
     """Bytes of the device's memory"""
+    growth: float
+    """Bytes by which the device's peak grows with each token: at most those of the state before and after a step"""
 
     @property
     def fits_until(self) -> int | None:
         """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit."""
         if self.limit is None or not self.bytes_per_token:
             return None
-        return max((self.limit - self.rest) // (_COPIES * self.bytes_per_token), 0)
+        return max(int((self.limit - self.rest) // self.growth), 0) if self.growth else None
 
     def needed(self, context: int) -> int:
-        """Bytes that the device needs at a context of so many tokens, estimated."""
-        return self.rest + _COPIES * self.bytes_per_token * context
+        """Bytes that the device needs at a context of so many tokens, estimated; at that of the plan, its peak."""
+        return self.rest + int(self.growth * context)
 
     def text(self) -> str:
         """One line."""
         text = (
             f"{self.device} keeps {pluralize(self.states, 'state')}: {human_bytes(self.bytes)} at "
-            f"{pluralize(self.context, 'token')}, {human_bytes(self.bytes_per_token)} for each further one, twice while a "
-            "step runs"
+            f"{pluralize(self.context, 'token')}, {human_bytes(self.bytes_per_token)} for each further one, up to twice "
+            "while a step runs"
         )
         if self.fits_until is None:
             return text
@@ -84,6 +86,10 @@ def state_memory(placement: Placement) -> list[StateMemory]:
             continue
         past = max(e[2] for e in entries)
         memory = next(d for d in placement.run_memory.devices if d.device == device.name)
-        rest = max(memory.peak - _COPIES * each * past, memory.constants)
-        result.append(StateMemory(device.name, len(entries), size, each, past, rest, device.memory))
+        growth = float(_COPIES * each)
+        if past:  # not all of it is there twice at the peak: at the context of the plan, the peak is what was worked out
+            growth = min(growth, (memory.peak - memory.constants) / past)
+        rest = int(memory.peak - growth * past)
+        names = (device.name, len(entries), size, each, past, rest, device.memory, growth)
+        result.append(StateMemory(*names))
     return result

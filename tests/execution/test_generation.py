@@ -341,6 +341,13 @@ def test_a_context_says_what_the_state_takes_and_when_it_is_full(tmp_path: Path)
     left = 4_000_000 - plan.run_memory.peaks["A"]
     assert first.fits_until == 399 + left // (2 * each)
     assert "its memory is full at about" in done.stdout
+    peak, graph = plan.run_memory.peaks["A"], plan.graph
+    table = [
+        {"name": "A", "backendName": "CPU", "memory": str(peak)},
+        {"name": "B", "backendName": "CPU"},
+    ]
+    tight = editor.partition(graph, table, pins=plan.pins).placement
+    assert state_memory(tight)[0].fits_until == 399, "a plan that fits does so at its own context"
     with pytest.raises(editor.ModelError, match="no state with an open size"):
         from conftest import EXAMPLES
 

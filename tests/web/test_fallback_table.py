@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import write_dag
+from conftest import EXAMPLES, write_dag
 from decoders import plain_decoder
 
 import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.placement.fallbacks import chosen_elsewhere
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.drawing.ribbon import ribbon_of
+from editor.web.panels.compare import _reasons
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.parts import condition_title
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.layouts import differing
 from editor.workspace.solver import Solver, first_decisions
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
@@ -87,3 +92,44 @@ def test_what_falls_back_costs_time_in_each_token(sequence: int, said: str, tmp_
     able = Capability.of_reasons(["no Softmax" if t == "Softmax" else "" for t in graph.op_types])
     solver = Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)})
     assert said in str(fallbacks_view(Document(store, record, solver)))
+
+
+def test_ops_without_room_are_counted_and_selected_at_once(tmp_path: Path) -> None:
+    """164 ops that a full memory sent to the CPU were half a sentence below a table of four."""
+    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(tmp_path)]
+    subprocess.run([*make, "--layers", "4", "--hidden", "128"], check=True, capture_output=True)
+    path = tmp_path / "model.onnx"
+    sizes = {
+        "batch": 1,
+        "sequence_length": 8,
+        "total_sequence_length": 8,
+        "past_sequence_length": 0,
+    }
+    graph = editor.load_model(path, sizes)
+    table = [
+        {"name": "A", "backendName": "GPU", "memory": "3 MB"},
+        {"name": "B", "backendName": "CPU"},
+    ]
+    decisions = first_decisions(Settings("memory"), [d.entry for d in load_devices(table)])
+    store = Store(str(tmp_path))
+    record = store.create("m", str(path), graph.sha256, graph.define, decisions)
+    able = Capability.of_reasons(["no Gather" if t == "Gather" else "" for t in graph.op_types])
+    document = Document(
+        store, record, Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)})
+    )
+    chosen = chosen_elsewhere(document.placement)["A"]
+    text = str(fallbacks_view(document))
+    assert len(chosen) > 1 and f"B('{len(chosen):,} more ops')" in text
+    assert "the memory of A is full" in text and "of 3 MB" in text
+    assert ",".join(map(str, chosen)) in text
+
+
+def test_a_layout_of_openvino_counts_the_ops_that_differ() -> None:
+    """A model of 122 ops had "394 ops elsewhere": letters of the reasons had been counted."""
+    model = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    here = editor.partition(model, TABLE, pins={"logits": "B"}).placement
+    there = editor.partition(
+        model, [{**TABLE[0], "nonSupportedNodes": "ReduceMean"}, TABLE[1]]
+    ).placement
+    text = str(_reasons(here, there))
+    assert "2 ops elsewhere: why" in text and len(differing(here, there)) == 2

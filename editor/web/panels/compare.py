@@ -498,7 +498,7 @@ def _reasons(now: Placement, there: Placement) -> list[Any]:
         lines.append(f"… and {pluralize(more, 'more reason')}")
     if len(lines) < 2:
         return [html.Div(line, className="hint") for line in lines]
-    summary = html.Summary(f"{pluralize(sum(len(ops) for ops, _ in found), 'op')} elsewhere: why")
+    summary = html.Summary(f"{pluralize(sum(len(ops) for _, ops in found), 'op')} elsewhere: why")
     return [html.Details([summary, *(html.Div(line, className="hint") for line in lines)])]
 
 

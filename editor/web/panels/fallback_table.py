@@ -106,24 +106,12 @@ def fallbacks_view(document: Document) -> list[Any]:
         )
     if len(found) > 1:
         sums.append(_sum_row("Total", ops, total, rough))
-    chosen = [op for ops in chosen_elsewhere(document.placement).values() for op in ops]
-    verb = "is" if len(chosen) == 1 else "are"
-    full = document.placement.settings.policy == "memory"
-    why = "because memory is full" if full else "by the policy"
-    by_policy: list[Any] = []
-    if chosen:
-        by_policy = [
-            f" {pluralize(len(chosen), 'more op')} may run on an earlier device and {verb} elsewhere {why}; each says why "
-            "when it is selected. ",
-            _action("Select", "select", ",".join(map(str, chosen)), "Select these ops"),
-        ]
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
     said = [
         f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device, a {run} would take {change} ",
         basis_badge(basis),
         f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
-        *by_policy,
     ]
     return [
         *forced,
@@ -131,12 +119,36 @@ def fallbacks_view(document: Document) -> list[Any]:
             [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
             className="hint wide",
         ),
+        *_by_policy(document),
         html.Table(
             [html.Thead(html.Tr(head)), html.Tbody(rows), html.Tfoot(sums)],
             className="plain",
             id="fallbacks-table",
         ),
     ]
+
+
+def _by_policy(document: Document) -> list[Any]:
+    """Ops that no device refused, and that are not on the first one that may run them."""
+    lines = []
+    for name, ops in chosen_elsewhere(document.placement).items():
+        device = document.devices[document.placement.device_number(name)]
+        full = document.placement.settings.policy == "memory" and device.memory is not None
+        words = f" may run on {name} and {'is' if len(ops) == 1 else 'are'} elsewhere by the policy"
+        if full:
+            peak = document.placement.run_memory.peaks[name]
+            words += f": the memory of {name} is full, {human_bytes(peak)} of {device.limit_text}"
+        lines.append(
+            html.P(
+                [
+                    html.B(f"{len(ops):,} more {'op' if len(ops) == 1 else 'ops'}"),
+                    f"{words}. Each says why when it is selected. ",
+                    _action("Select", "select", ",".join(map(str, ops)), "Select these ops"),
+                ],
+                className="hint wide",
+            )
+        )
+    return lines
 
 
 def _forced(document: Document) -> list[Any]:
