@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ from editor.placement.subgraphs.minimal import minimal
 from editor.text import human_bytes, in_words, pluralize
 from editor.workspace.sizes import Load, with_known_costs
 
-ONE_OF_PROMPT, ONE_OF_TOKEN, OWN = (
+ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
     "one placement, as the prompt has it",
     "one placement, as the tokens have it",
+    "one placement, with room for either phase",
     "a placement for each phase",
 )
+_ROUNDS = 8
+"""Of less memory for the tokens, until the prompt fits, too"""
 _CLEARLY = 0.99
 """Of the time of an answer with one placement: two placements must take less, because they keep weights twice."""
 
@@ -157,9 +161,9 @@ def place_phases(
 ) -> Phases:
     """Solves the decisions of a plan for the prompt and for the tokens, and takes what answers soonest.
 
-    Weighed are the placement of each phase for both, and each phase with its own: that one keeps weights on two devices,
-    which have to fit, and hands the state over once. An answer takes the prompt, which makes its first token, and a step for
-    each further one.
+    Weighed are the placement of each phase for both (within memory, also one that leaves room for either), and each phase with
+    its own: that one keeps weights on two devices, which have to fit, and hands the state over once. An answer takes the
+    prompt, which makes its first token, and a step for each further one.
 
     Args:
         plan: its devices, policy, pins and rules hold; its sizes of the sequence do not.
@@ -178,12 +182,12 @@ def place_phases(
             f"{plan.graph.path}: each step has the same number of tokens, so that there is one phase"
         )
 
-    def solved(new: int, past: int) -> Placement:
+    def solved(new: int, past: int, devices: Sequence[Device] = plan.devices) -> Placement:
         sizes = sizes_of_step(plan.graph, new, past)
         graph, answers = load({**plan.graph.define, **sizes})
         settings = with_known_costs(plan.settings, best_source(graph, plan.devices))
         placement = solve(
-            check_same(graph, plan.graph.sha256), plan.devices, settings, answers, should_stop
+            check_same(graph, plan.graph.sha256), devices, settings, answers, should_stop
         )
         if should_stop():
             raise Cancelled
@@ -197,6 +201,18 @@ def place_phases(
         ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt, "a token")),
         OWN: (lambda: prompt, lambda: last),
     }
+    if (
+        plan.settings.policy == "memory"
+    ):  # as each phase alone would have it, the other one may not fit
+
+        def roomy() -> Placement:
+            return _with_room(prompt, lambda devices: solved(1, lengths.before_last, devices))
+
+        both = cache(roomy)
+        ways[ONE_WITH_ROOM] = (
+            lambda: _alike(prompt, both(), "the prompt"),
+            lambda: _alike(last, both(), "a token"),
+        )
     found: dict[str, tuple[Placement, Placement]] = {}
     choices: list[PhaseChoice] = []
     for name, (of_prompt, of_token) in ways.items():
@@ -266,6 +282,37 @@ def state_homes(placement: Placement) -> dict[str, int]:
     return homes
 
 
+def _with_room(prompt: Placement, solved: Callable[[Sequence[Device]], Placement]) -> Placement:
+    """A placement of the tokens with which the prompt fits, too: each round the tokens have less memory, by what it lacks.
+
+    Raises:
+        EditorError: none was found.
+    """
+    devices = list(prompt.devices)
+    for _ in range(_ROUNDS):
+        placement = solved(devices)
+        peaks = _peaks(prompt, placement)
+        lacking = [device.lacking(peaks[device.name]) for device in prompt.devices]
+        if not any(lacking):
+            break
+        devices = [
+            replace(device, memory=max(device.memory - lack, 1)) if device.memory else device
+            for device, lack in zip(devices, lacking, strict=True)
+        ]
+    return placement
+
+
+def _peaks(solved: Placement, other: Placement) -> Mapping[str, int]:
+    """Device -> most bytes that a phase holds there with the devices that the other one has."""
+    graph, placed, there = solved.graph, solved.constraints.placed, other.affinity
+    numbers = {device.name: d for d, device in enumerate(solved.devices)}
+    device = solved.assignment.device.copy()
+    for op in solved.placed_ops.tolist():
+        device[op] = numbers.get(there.get(graph.op_keys[op], ""), device[op])
+    parts = minimal(graph, device, graph.order[placed[graph.order]])
+    return run_memory(graph, solved.devices, device, parts).peaks
+
+
 def _alike(solved: Placement, other: Placement, phase: str) -> Placement:
     """A phase with the devices that the other one has.
 
@@ -273,16 +320,11 @@ def _alike(solved: Placement, other: Placement, phase: str) -> Placement:
         EditorError: the policy keeps within the memory, and the phase does not fit there.
     """
     there = other.affinity
-    if solved.settings.policy == "memory":
-        # the policy would refuse the pins that keep ops there, and blame them
-        graph, placed = solved.graph, solved.constraints.placed
-        numbers = {device.name: d for d, device in enumerate(solved.devices)}
-        device = solved.assignment.device.copy()
-        for op in solved.placed_ops.tolist():
-            device[op] = numbers.get(there.get(graph.op_keys[op], ""), device[op])
-        parts = minimal(graph, device, graph.order[placed[graph.order]])
-        if over := _over(solved.devices, run_memory(graph, solved.devices, device, parts).peaks):
-            raise EditorError(f"{over} for {phase}")
+    within = (
+        solved.settings.policy == "memory"
+    )  # it would refuse the pins that keep ops there, and blame them
+    if within and (over := _over(solved.devices, _peaks(solved, other))):
+        raise EditorError(f"{over} for {phase}")
     return with_affinity(solved, there, "the other phase has it there")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +87,7 @@ def test_what_does_not_fit_names_memory_and_not_pins(tmp_path: Path) -> None:
     phases = plan.phases(2048, 64)[1]
     problem = next(each.problem for each in phases.choices if each.problem)
     assert re.fullmatch(r"Card has 5 MB and needs [\d.]+ MB for the prompt", problem)
-    assert [same for _, same in phases.rows] == [[], [], []]
+    assert [same for _, same in phases.rows] == [[], [], [], []]
 
 
 def test_equal_placements_are_one_row(tmp_path: Path) -> None:
@@ -169,3 +171,32 @@ def test_seconds_on_an_assumed_speed_are_rough(tmp_path: Path) -> None:
     assert (
         len(re.findall(r"about (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]?s\b", text)) == len(times) >= 2
     ), text
+
+
+def test_one_placement_leaves_room_for_either_phase(tmp_path: Path) -> None:
+    """What each phase would have did not fit for the other one, and the weights of both did not fit together."""
+    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(tmp_path)]
+    subprocess.run([*make, "--layers", "4", "--hidden", "128"], check=True, capture_output=True)
+    plan = editor.partition(
+        tmp_path / "model.onnx",
+        [
+            *({"name": f"GPU.{i}", "backendName": "GPU", "memory": "4.3MB"} for i in range(2)),
+            {"name": "CPU"},
+        ],
+        "memory",
+    )
+    _, phases = plan.phases(256, 64)
+    problems = {each.name: each.problem for each in phases.choices}
+    assert (
+        problems["one placement, as the prompt has it"]
+        or problems["one placement, as the tokens have it"]
+    )
+    assert not problems["one placement, with room for either phase"]
+    for name, pair in phases.placements.items():
+        for placement in pair:
+            peaks = placement.run_memory.peaks
+            assert all(d.memory is None or peaks[d.name] <= d.memory for d in placement.devices), (
+                name
+            )
+    both = phases.placements["one placement, with room for either phase"]
+    assert both[0].affinity == both[1].affinity
