@@ -126,7 +126,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
 
 
 def _signed(seconds: float, rough: bool) -> str:
-    return f"{'−' if seconds < 0 else ''}{in_words(abs(seconds), rough)}"
+    return f"{in_words(abs(seconds), rough)}{' less' if seconds < 0 else ''}"
 
 
 def _refusing(placement: Placement, op: int) -> int | None:
