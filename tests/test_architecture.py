@@ -256,7 +256,9 @@ def test_names_to_choose_from_are_those_of_the_registries() -> None:
 
     assert all(callable(policy_of(name)) for name in POLICIES)
     assert all(callable(grouping_of(name)) for name in SUBGRAPH_RULES)
-    homes = [home for form in FORMATS.values() for home in (form.writer, form.notes) if home]
+    homes = [
+        home for form in FORMATS.values() for home in (form.writer, form.notes, form.needs) if home
+    ]
     assert all(callable(resolve_name(home)) for home in homes)
     assert {name for entry in POLICIES.values() for name in entry.options} == set(OPTIONS)
     assert [set(get_args(one)) for one in (ExportForm, PolicyName, SubgraphRuleName)] == [

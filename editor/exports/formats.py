@@ -15,8 +15,8 @@ from editor.errors import ExportError
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
-    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "litert", "llama-cpp", "olive",
-    "model-explorer",
+    "split-ir", "npuw", "genai", "model-package", "qnn", "webgpu", "tensorrt", "executorch", "hailo", "litert", "llama-cpp",
+    "olive", "model-explorer",
 ]  # fmt: skip
 KitRuntime = Literal["onnxruntime", "openvino"]
 KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
