@@ -709,6 +709,7 @@ def test_a_pin_without_room_names_the_device_until_an_edit_succeeds(
     page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
     ready(page)
     page.select_option("#policy", label="Optimal within memory")
+    until(page, "hetero.page.view.policy === 'memory'")
     refused = page.locator("#notice .note.bad .message")
     for how in ("edit", "close", "Escape"):
         act(page, "window.hetero.paint(window.hetero.page.view.ops, 0)")

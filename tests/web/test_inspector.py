@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.controls import static_html
 from editor.web.drawing.elements import edge_data, elements
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels import inspector
 from editor.web.panels.hover import hover
 from editor.web.panels.model_facts import model_facts, nodes_in_words
@@ -157,9 +159,11 @@ def test_a_tensor_has_one_size_wherever_it_is_shown(document: Document) -> None:
     first, second = subgraph_rows(placed)
     assert (first["output_bytes"], second["input_bytes"]) == (64, 64)
     assert (first["outputs_held"], second["inputs_held"]) == ("", "128 B as A holds them")
-    assert "64 B as float16 (128 B as float32) · transfer NPU → A" in words_of(
-        hover(placed, [], [[reshape, blend]])
-    )
+    edge = words_of(hover(placed, [], [[reshape, blend]]))
+    assert "64 B as float16 (128 B as float32) · transfer NPU → A, about " in edge
+    assert "µs (estimate)" in edge, "what it takes, as in the table of transfers"
+    arrives = ribbon_of(placed)["parts"][1]["arrives"]
+    assert re.fullmatch(r"64 B from NPU, about [\d.]+ µs \(estimate\)", arrives), arrives
     assert "64 B as float16 (128 B as float32) · stays" in words_of(
         hover(placed, [], [[gemm, reshape]])
     ), "the NPU holds it so too"

@@ -13,14 +13,17 @@ from editor.graph.flops import op_bytes
 from editor.kinds import Kind
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.costs import Costs
-from editor.placement.fallbacks import fallbacks
+from editor.placement.fallbacks import fallbacks, seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary, moved_in_words
-from editor.text import joined
+from editor.text import in_words, joined
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
 from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
+
+_MOST_TIMED = 500
+"""Transfers up to which each says its time: an edit waits for the ribbon"""
 
 
 def ribbon_of(document: Document) -> Ribbon:
@@ -36,7 +39,7 @@ def ribbon_of(document: Document) -> Ribbon:
     part = placement.division.subgraph_of_op[placed]
     seconds = np.bincount(part, costs.op[placed, device[placed]], count)
     sizes = np.bincount(part, op_bytes(document.graph)[placed], count)
-    arriving = _arriving(placement)
+    arriving = _arriving(placement, costs, basis.kind)
     order = np.argsort(part, kind="stable")
     groups = (
         np.split(placed[order], np.cumsum(np.bincount(part, minlength=count))[:-1]) if count else []
@@ -75,7 +78,7 @@ def _off(placement: Placement, costs: Costs) -> str:
     return f"{who}cannot run on {joined(list(dict.fromkeys(f.wanted for f in found)), 'or')}"
 
 
-def _arriving(placement: Placement) -> list[tuple[int, str]]:
+def _arriving(placement: Placement, costs: Costs, kind: Kind) -> list[tuple[int, str]]:
     """[subgraph] bytes that other devices send to it, a tensor of unknown size counting one; and the same in words."""
     device = [s.device for s in placement.subgraphs]
     sent: list[list[Boundary]] = [[] for _ in device]
@@ -83,13 +86,23 @@ def _arriving(placement: Placement) -> list[tuple[int, str]]:
         for target in transfer.targets:
             if device[target] != device[transfer.source]:
                 sent[target].append(transfer)
-    return [(sum(max(t.bytes, 1) for t in each), _in_words(each, device)) for each in sent]
+    rough = bool(assumed_speeds(placement, costs))
+    is_timed = len(placement.division.transfers) <= _MOST_TIMED
+
+    def time(transfers: Sequence[Boundary]) -> str:
+        if not is_timed:
+            return ""
+        seconds = sum(seconds_of(placement, costs, transfer) for transfer in transfers)
+        return f", {in_words(seconds, rough)} ({kind})"
+
+    return [
+        (sum(max(t.bytes, 1) for t in each), _in_words(each, device) + time(each) if each else "")
+        for each in sent
+    ]
 
 
 def _in_words(sent: Sequence[Boundary], device: Sequence[str]) -> str:
-    """ "144 kB from NPU"; "" for nothing."""
-    if not sent:
-        return ""
+    """ "144 kB from NPU"."""
     size = sum(max(t.bytes, 0) for t in sent)
     unknown = sum(t.bytes < 0 for t in sent)
     names = joined(list(dict.fromkeys(device[t.source] for t in sent)))

@@ -8,10 +8,11 @@ from typing import Any
 from dash import html
 
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.chosen_costs import is_assumed
+from editor.placement.chosen_costs import assumed_speeds, is_assumed
+from editor.placement.fallbacks import seconds_of
 from editor.text import human_bytes, in_words
 from editor.web.panels.parts import basis_badge, planned_size, runtime_beside, swatch
-from editor.web.view import colours_of, op_costs
+from editor.web.view import colours_of, op_costs, plan_costs
 from editor.workspace.document import Document
 
 
@@ -138,6 +139,16 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     ]
 
 
+def _takes(document: Document, tensor: str) -> str:
+    """ ", about 30 µs (estimate)": what a transfer takes; "" of a tensor that none is known of."""
+    placement, (costs, basis) = document.placement, plan_costs(document)
+    found = next((b for b in placement.division.transfers if b.tensor == tensor), None)
+    if found is None:
+        return ""
+    seconds = seconds_of(placement, costs, found)
+    return f", {in_words(seconds, bool(assumed_speeds(placement, costs)))} ({basis.kind})"
+
+
 def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
     graph, placement = document.graph, document.placement
     rows, seen = [], set()
@@ -160,6 +171,8 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
             )
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
             size = _size(document, tensor, source)
+            if a != b:
+                how += _takes(document, graph.tensor_names[tensor])
             rows.append(
                 html.Div(
                     [
