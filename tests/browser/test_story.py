@@ -102,7 +102,7 @@ def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, serve: Serv
         seen.add(card.locator("b").first.inner_text())
     assert len(seen) == 26, "every subgraph, the smallest too"
     says(card, "Transfer before it: ")
-    says(card, re.compile("from (NPU|OpenVINO.CPU)$"))
+    says(card, re.compile(r"from (NPU|OpenVINO.CPU), (about )?[\d.]+ [mµ]?s \(estimate\)$"))
     page.mouse.down()
     expect(card).to_be_hidden()
     page.mouse.move(box["x"] + 20, box["y"] + 12, steps=3)
