@@ -12,10 +12,10 @@ from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import processors
 from editor.placement.policies.exact import best_chain, orders
+from editor.placement.policies.memory_moves import Excess
 from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load, busiest_name
 from editor.placement.policies.task import Assignment, Task, reasons
-from editor.placement.run_memory import run_memory, weight_bytes, weight_shrinkage
-from editor.placement.subgraphs.minimal import minimal
+from editor.placement.run_memory import weight_bytes, weight_shrinkage
 from editor.text import human_bytes, pluralize
 
 _ROUNDS, _STEP = 6, 4
@@ -98,7 +98,7 @@ def _within(
     tried, room, allowed = device.copy(), limits * shrinkage, problem.allowed
     left_out: list[int] = []
     for number in range(_ROUNDS * int(np.isfinite(limits).sum()) + 1):
-        over = _excess(task, tried, limits)
+        over = Excess.of(task, tried, limits).over
         if (over <= 0).all():
             return tried, tuple(task.constraints.devices[d].name for d in left_out)
         room = np.where(over > 0, np.maximum(room - over * shrinkage, room / _STEP), room)
@@ -177,18 +177,6 @@ def best_stages(problem: Problem) -> Ints | None:
         if value < best:
             best, label = value, of_block[block]
     return label
-
-
-def _excess(task: Task, device: Ints, limits: Floats) -> Floats:
-    """[device] bytes that weights and tensors of a run take beyond the limit; negative where there is room."""
-    constraints = task.constraints
-    needed = run_memory(
-        constraints.graph,
-        constraints.devices,
-        device,
-        minimal(constraints.graph, device, task.placed),
-    )
-    return np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
 
 
 def busiest_bound(problem: Problem) -> float:
