@@ -208,6 +208,7 @@
     { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
     { id: "show-export", words: "Export … (report, configs, split models, DOT, kit)", run: () => click("export") },
     { id: "show-import", words: "Import affinities, rules or a measured profile (tab Rules)", run: () => tab("Rules") },
+    { id: "show-devices", words: "State speeds, memory and links (tab Devices)", run: () => tab("Devices") },
     { id: "show-kits", words: "Kit: measure a device where it is (tab Devices)", run: () => tab("Devices") },
     {
       id: "context-menu",

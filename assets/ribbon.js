@@ -186,9 +186,10 @@
       count = changes().length;
     const named = { estimate: "estimated", prediction: "predicted" }[ribbon.kind],
       total = inWords(seconds),
-      time = named ? `${named} ${total} in ops, ${ribbon.source}` : `measured ${total} in subgraphs`;
+      time = named ? `${named} ${total} in ops` : `measured ${total} in subgraphs`,
+      source = named && count ? `, ${ribbon.source}` : "";
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
-    text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words }));
+    text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words + source }));
     if (!count && ribbon.off) text.append(" ", whyLink());
     element.setAttribute(
       "aria-label",

@@ -77,6 +77,25 @@
   /** @param {Event} event */
   const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
 
+  /* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
+  /** @param {(box: HTMLElement) => boolean} stays */
+  const fold = (stays) => {
+    const open = /** @type {HTMLDetailsElement[]} */ (editor.all("details.folds[open]")).filter((box) => !stays(box));
+    for (const box of open) box.open = false;
+    return open.length > 0;
+  };
+  document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
+  document.addEventListener("click", (event) => {
+    if (editor.targetOf(event).closest(".folds [data-command]")) fold(() => false);
+  });
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key === "Escape" && fold(() => false)) event.stopPropagation();
+    },
+    true,
+  );
+
   document.addEventListener("pointerdown", (event) => {
     const name = panelOf(event);
     if (!name) return;

@@ -186,10 +186,7 @@ def _end_text(
         return f"Done: {first.outputs_in_words}.", 1.0
     throughput = first.mode == "throughput"
     found = first.rate if throughput else f"median {human_seconds(first.total.median)}"
-    return (
-        f"Done: {found} over {first.runs} runs, {runs_of(samples)} with the baselines.",
-        1.0,
-    )
+    return f"Done: {found} over {pluralize(first.runs, 'run')}, {first.outputs_in_words}.", 1.0
 
 
 def _keep(document: Document, benchmark: BenchmarkState, *runs: dict[str, Any]) -> None:

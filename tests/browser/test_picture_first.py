@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from conftest import EXAMPLES
 from pages import Serve, act, figure, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
@@ -141,3 +143,27 @@ def test_names_stay_readable_when_the_tables_open(page: Page, serve: Serve) -> N
     assert 0 < at["x1"] < at["x2"] < 1280 and at["y1"] > 0, "where the graph begins"
     page.get_by_role("button", name="Tables", exact=True).click()
     until(page, f"heteroCy.zoom() === {first}")
+
+
+def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, serve: Serve) -> None:
+    """A paragraph that ended with an ellipsis stood before what the plan is compared with."""
+    page.goto(
+        serve(
+            str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:NPU(hailo8),CPU"
+        ).url
+    )
+    ready(page)
+    verdict = page.locator("#verdict")
+    summary, entries = verdict.locator("summary"), verdict.locator(".folds li")
+    expect(verdict.get_by_text("a benchmark checks outputs, not speed")).to_be_visible()
+    expect(entries.first).not_to_be_visible()
+    for close in (lambda: page.keyboard.press("Escape"), lambda: page.mouse.click(640, 560)):
+        summary.click()
+        expect(verdict.get_by_text("Memory of NPU not known")).to_be_visible()
+        says_exactly(summary, re.compile(rf"^{entries.count()} assumptions$"))
+        close()
+        expect(entries.first).not_to_be_visible()
+    summary.click()
+    page.get_by_role("button", name="State them in Devices").click()
+    expect(page.get_by_role("tabpanel", name="Devices")).to_be_visible()
+    expect(entries.first).not_to_be_visible()

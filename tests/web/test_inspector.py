@@ -143,6 +143,17 @@ def test_what_the_device_table_excludes_is_told_apart_from_what_a_device_cannot_
         assert cannot in words_of(hover(both, ops, [])), "not all of these are only excluded"
 
 
+def test_a_whole_subgraph_is_named_by_its_number(document: Document) -> None:
+    """The tooltip of a subgraph said "several blocks"."""
+    table = [{**TABLE[0], "nonSupportedNodes": "Reshape"}, {"name": "B", "backendName": "CPU"}]
+    split = opened(document.graph.path.parent, table)
+    division = split.placement.division
+    for part in split.placement.subgraphs:
+        ops = [op for op in range(len(split.graph)) if division.subgraph_of_op[op] == part.id]
+        assert (f"Subgraph {part.id}" in words_of(hover(split, ops, []))) == (len(ops) > 1)
+    assert "Subgraph" not in words_of(hover(split, list(range(len(split.graph))), []))
+
+
 def test_a_tensor_has_one_size_wherever_it_is_shown(document: Document) -> None:
     """As a transfer it had the size of its own type in the tooltip and in the subgraph that reads it."""
     npu = {

@@ -421,12 +421,12 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
         measured: modes of which a layout was measured.
     """
 
-    def kind(mode: str) -> list[Any]:
-        worked_out = basis_badge(basis)
-        beside = html.Span(
-            "otherwise ", className="hint", title="Of layouts that were not measured"
+    kind: list[Any] = [basis_badge(basis)]
+    if measured:
+        beside = "otherwise "
+        kind.insert(
+            0, html.Span(beside, className="hint", title="Of layouts that were not measured")
         )
-        return [beside, worked_out] if mode in measured else [worked_out]
 
     head = [
         html.Th(t)
@@ -437,16 +437,17 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
             "Subgraphs",
             "Transfers",
             "Transferred",
-            ["Latency ", *kind("latency")],
+            ["Latency ", *kind],
             "Pins",
         )
     ]
     head.insert(
         -1,
         html.Th(
-            [f"Max {unit} ", *kind("throughput")],
-            title=f"By the busiest processor, with a {'sequence' if unit == TOKENS_PER_SECOND else 'request'} for each "
-            "device in flight; runtimes on one CPU take turns on it",
+            f"Max {unit}",
+            title=f"What was not measured is of the same kind as latency: {basis}. By the busiest processor, with a "
+            f"{'sequence' if unit == TOKENS_PER_SECOND else 'request'} for each device in flight; "
+            "runtimes on one CPU take turns on it",
         ),
     )
     if energy:

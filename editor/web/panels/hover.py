@@ -95,8 +95,18 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
         else ""
     )
     name = f"{block.label}{alike}" if block is not None else "several blocks"
+    if number := _whole_subgraph(document, ops):
+        name = f"{number}: {name}" if block is not None else number
     what = f"{len(ops):,} ops, {human_bytes(weights)} of constants"
     return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
+
+
+def _whole_subgraph(document: Document, ops: Sequence[int]) -> str:
+    """ "Subgraph 2" where these ops are all of one, else ""."""
+    numbers = set(document.placement.division.subgraph_of_op[list(ops)].tolist())
+    part = numbers.pop()
+    whole = not numbers and document.placement.subgraphs[part].size == len(ops)
+    return f"Subgraph {part}" if whole else ""
 
 
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:

@@ -126,6 +126,7 @@ def plan(document: Document) -> list[Any]:
     ]
     return [
         heading("Plan"),
+        _first_steps(document),
         html.H3(["Time per device ", badge], className="part"),
         html.Ul(devices, className="shares"),
         html.P(beside, className="hint") if beside else None,
@@ -138,7 +139,6 @@ def plan(document: Document) -> list[Any]:
             "Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
             className="hint",
         ),
-        _first_steps(document),
     ]
 
 
@@ -155,7 +155,7 @@ def _first_steps(document: Document) -> html.Details:
         "Export writes what a runtime loads, and a report.",
     )
     return html.Details(
-        [html.Summary("First steps"), html.Ol([html.Li(step) for step in steps])],
+        [html.Summary("New here? First steps"), html.Ol([html.Li(step) for step in steps])],
         className="first-steps",
     )
 

@@ -295,7 +295,7 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
         way = "Profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
         way = "Profile first"
-    return [shown, html.Div(_TOO_CLOSE, className="hint", title=way)]
+    return [shown, " ", html.Span(_TOO_CLOSE, className="hint", title=way)]
 
 
 def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:
@@ -322,5 +322,5 @@ def _change(
     return html.Span(text, className="delta better" if good else "delta worse")
 
 
-def _hint(words: str) -> html.Div:
-    return html.Div(words, className="hint")
+def _hint(words: str) -> html.Span:
+    return html.Span(words, className="hint")

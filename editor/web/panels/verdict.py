@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,7 +45,9 @@ class Headline(NamedTuple):
     run: Run | None
     """The measurement that it comes from."""
     beside: str
-    """What was worked out, where the figure was measured; else what it leaves out or assumes."""
+    """What was worked out, where the figure was measured; else what it is a figure of."""
+    assumptions: tuple[str, ...] = ()
+    """What a figure that was worked out leaves out or assumes."""
 
 
 def headline(document: Document) -> Headline:
@@ -77,23 +79,22 @@ def headline(document: Document) -> Headline:
     elif figure:
         figure += _what_it_makes(document.graph)
     without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    of = ""
     if per_second and unit == TOKENS_PER_SECOND:
-        without.insert(0, "of all sequences in flight together")
+        of = "of all sequences in flight together"
     elif figure and (prompt := prompt_of_step(document.graph)):
-        without.insert(0, f"of a prompt of {pluralize(prompt, 'token')}")
-    return Headline(figure, basis_badge(basis) if basis else None, None, ", ".join(without))
+        of = f"of a prompt of {pluralize(prompt, 'token')}"
+    return Headline(figure, basis_badge(basis) if basis else None, None, of, tuple(without))
 
 
 def verdict(document: Document) -> list[Any]:
     """The headline, and how the plan compares with not splitting where that was measured; first of all, whether it fits."""
     if over := over_memory(document):
-        head, *_ = _said(document)
-        return [head, _does_not_fit(document, over)]
-    told = _said(document)
+        return [_said(document)[0], _does_not_fit(document, over)]
+    head, said, *assumed = _said(document)
     if (remark := _fits_until(document)) is not None:
-        said = told.pop() or _sentence("")
-        words = [remark, "; ", *said.children] if said.title else [remark]
-        told.append(_sentence(*words))
+        said = _sentence(remark, "; ", *said.children) if said else _sentence(remark)
+    told = [head, said, *assumed]
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
         if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
@@ -178,10 +179,29 @@ def _said(document: Document) -> list[Any]:
         words = "not split, not measured: Benchmark measures it"
         if not _alone(document):
             words = "not measured: Benchmark compares it with not splitting"
+    counts = document.placement.op_counts
     if not lacking and document.placement.uses_planned:
-        words = "a benchmark checks outputs, not speed"
+        planned = [d.name for d in document.devices if d.planned and counts[d.name]]
+        words = f"{' and '.join(planned)} planned: a benchmark checks outputs, not speed"
     said = _sentence(f"{now.beside}; {words}" if now.beside else words)
-    return [_headline(now._replace(beside="")), said]
+    return [_headline(now._replace(beside="")), said, _assumptions(now.assumptions)]
+
+
+def _assumptions(assumptions: Sequence[str]) -> html.Details | None:
+    """What a figure rests on, folded: sentences of it would hide how the plan compares."""
+    if not assumptions:
+        return None
+    entries = [html.Li(each[0].upper() + each[1:]) for each in assumptions]
+    state = html.Button(
+        "State them in Devices", className="link", **{"data-command": "show-devices"}
+    )
+    return html.Details(
+        [
+            html.Summary(pluralize(len(entries), "assumption"), title="\n".join(assumptions)),
+            html.Div([html.Ul(entries), state], className="folds-panel"),
+        ],
+        className="folds",
+    )
 
 
 def _figure(figures: Mapping[str, Any], graph: Graph) -> str:
