@@ -46,7 +46,7 @@ def _options(request: m.RunRequest) -> JobOptions:
     try:
         chosen = JobOptions(
             float(request.seconds or 3),
-            request.mode,
+            "tokens" if request.kind == "tokens" else request.mode,
             int(request.requests or 4),
             request.memory,
             int(request.prompt or 64),

@@ -64,6 +64,7 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
         page.reload()
         ready(page)
     page.click("role=tab[name=Benchmark]")
+    expect(page.locator("#bench-mode")).to_have_value("tokens")
     row = page.locator("#runs-table tbody tr").first
     expect(row.get_by_text("this plan")).to_be_visible()
     expect(row.get_by_text("tokens/s")).to_be_visible()

@@ -23,6 +23,7 @@ from editor.execution.compiled_plan import Arrival
 from editor.execution.generation import Generator, computed_later
 from editor.execution.measure.tokens import measure_tokens
 from editor.graph.states import parse_lengths, states_of
+from editor.placement.state_memory import state_memory
 
 THREE = [
     {"name": "A", "backendName": "CPU"},
@@ -187,6 +188,19 @@ def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -
     whole = editor.partition(plan.graph, THREE[2:])
     alone = measure_tokens("plan", whole.placement, 4, 3)
     assert {alone.against(each) for each in alone.unsplit} == {"the same, measured once more"}
+
+
+def test_a_run_beyond_the_context_that_fits_says_so(tmp_path: Path) -> None:
+    model = plain_decoder(tmp_path / "plain.onnx")
+    need = editor.partition(model, THREE[:1]).placement.run_memory.peaks["A"]
+    small = editor.partition(model, [{**THREE[0], "memory": need + 4096}])
+    (state,) = state_memory(small.placement)
+    assert state.fits_until is not None
+    beyond = measure_tokens("plan", small.placement, state.fits_until, 4)
+    assert beyond.full == (("A", state.fits_until),)
+    said = f"The memory of A is full at about {state.fits_until:,} tokens (estimate); this run goes to "
+    assert f"{said}{state.fits_until + 2:,}" in beyond.text()
+    assert not measure_tokens("plan", small.placement, 4, 3).full
 
 
 def test_planned_devices_are_simulated_and_the_benchmark_says_so(tmp_path: Path) -> None:

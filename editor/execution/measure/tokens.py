@@ -17,9 +17,10 @@ from editor.errors import EditorError, ExecutionError
 from editor.execution.generation import Generation, Generator
 from editor.execution.measure.figures import Spread
 from editor.graph.graph import Graph
-from editor.graph.states import State
+from editor.graph.states import Lengths, State
 from editor.kinds import compare_medians
 from editor.placement.placement import Placement
+from editor.placement.state_memory import state_memory
 from editor.runtimes.base import Value
 from editor.runtimes.registry import capability, stand_in
 from editor.text import human_seconds, pluralize
@@ -81,6 +82,8 @@ class TokenBenchmark:
     """The device that runs all of the plan, which then is the unsplit model on it; "" where several do"""
     fingerprint: str = ""
     """Of the placement, by which a report knows its plan"""
+    full: tuple[tuple[str, int], ...] = ()
+    """(device, tokens) where a device is estimated to have room for no context as long as that of the run"""
 
     @property
     def within_tolerance(self) -> bool:
@@ -115,6 +118,11 @@ class TokenBenchmark:
                 f"Largest difference of logits to the unsplit model on {self.reference}, over all tokens: "
                 f"{self.difference:.2g} relative ({self.verdict})"
             )
+        lines += [
+            f"The memory of {device} is full at about {tokens:,} tokens (estimate); this run goes to "
+            f"{Lengths(self.prompt, self.new).before_last:,}"
+            for device, tokens in self.full
+        ]
         lines += [
             f"  after {context} tokens: {human_seconds(seconds)} a token"
             for context, seconds in ([] if self.simulated else self.figures.by_context)
@@ -165,6 +173,7 @@ class TokenBenchmark:
             "within_tolerance": self.within_tolerance,
             "reference": self.reference,
             "states": [[s.output, s.input] for s in self.states],
+            "full": [list(pair) for pair in self.full],
         }
 
 
@@ -254,6 +263,11 @@ def measure_tokens(
         plan.states,
         placement.subgraphs[0].device if len(placement.subgraphs) == 1 else "",
         placement.fingerprint,
+        tuple(
+            (each.device, each.fits_until)
+            for each in state_memory(placement)
+            if each.fits_until is not None and each.fits_until < Lengths(prompt, new).before_last
+        ),
     )
 
 
