@@ -107,10 +107,8 @@
     panesStep: (step) => editor.nextDifference(Number(step)),
     panesFit: () => editor.fitPanes(),
     panesClose: () => editor.closePanes(),
-    layoutUse: (name) => editor.edit({ do: "use-layout", name }),
-    layoutRemove: (name) => {
-      editor.edit({ do: "remove-layout", name }, () => editor.byId("compare-start")?.click());
-    },
+    layoutUse: (name) => editor.edit({ do: "use-layout", name }, () => editor.byId("compare-start")?.click()),
+    layoutRemove: (name) => editor.edit({ do: "remove-layout", name }, () => editor.byId("compare-start")?.click()),
     layoutShow: (name) => editor.edit({ do: "show-layout", name }),
     phaseUse: (name) => editor.edit({ do: "use-phase", name }),
     adopt: (name) => editor.edit({ do: "adopt", name }),

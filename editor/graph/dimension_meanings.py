@@ -98,16 +98,30 @@ def with_total(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
         graph: the model with its present sizes.
         sizes: by open dimension. If only the total is another one, the past tokens follow it.
     """
-    found = {meaning: name for name, meaning in reversed(meanings(graph).items()) if name in sizes}
-    total, past, new = (found.get(m) for m in (Meaning.TOTAL, Meaning.PAST, Meaning.SEQUENCE))
-    now = graph.define
-    if not (total and past and new) or now.get(total) != now.get(past, 0) + now.get(new, 0):
+    if (names := _tokens_in_step(graph)) is None:
         return dict(sizes)
+    (total, past, new), now = names, graph.define
     if sizes[total] == now[total]:
         return {**sizes, total: sizes[past] + sizes[new]}
     if sizes[past] == now[past] and sizes[new] < sizes[total]:
         return {**sizes, past: sizes[total] - sizes[new]}
     return dict(sizes)
+
+
+def total_that_follows(graph: Graph) -> str:
+    """The open dimension of the total tokens, where these are past and new ones together; else ""."""
+    names = _tokens_in_step(graph)
+    return names[0] if names else ""
+
+
+def _tokens_in_step(graph: Graph) -> tuple[str, str, str] | None:
+    """The dimensions of total, past and new tokens, where the first is the sum of the others at the sizes of a model."""
+    now = graph.define
+    found = {meaning: name for name, meaning in reversed(meanings(graph).items()) if name in now}
+    total, past, new = (found.get(m) for m in (Meaning.TOTAL, Meaning.PAST, Meaning.SEQUENCE))
+    if not (total and past and new) or now[total] != now[past] + now[new]:
+        return None
+    return total, past, new
 
 
 def _meaning(graph: Graph, tensor: int, dims: tuple[int | str, ...], axis: int) -> Meaning:

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.execution.invented_inputs import random_inputs
-from editor.graph.dimension_meanings import with_total
+from editor.graph.dimension_meanings import total_that_follows, with_total
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 
 
@@ -399,5 +399,7 @@ def test_the_total_follows_past_and_new_tokens_and_the_past_a_total(tmp_path: Pa
     both = {**now, "past_sequence_length": 10, "total_sequence_length": 4096}
     assert with_total(graph, both) == both, "room for more tokens than there are"
     roomy = editor.load_model(fused_decoder(tmp_path), both)
+    assert total_that_follows(graph) == "total_sequence_length"
+    assert total_that_follows(roomy) == "", "it is asked for"
     assert with_total(roomy, {**both, "past_sequence_length": 20})["total_sequence_length"] == 4096
     assert with_total(graph, {**now, "batch": 2}) == {**now, "batch": 2}

@@ -8,6 +8,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
+from editor.graph.dimension_meanings import total_that_follows
 from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
 from editor.placement.search import examples
@@ -266,14 +267,16 @@ def _sizes(graph: Graph) -> list[Any]:
         **{"data-command": "run-phases-start"},
     )
     raw = ", ".join(f"{name}={size}" for name, size in define.items())
-    form = [size_field("size", name, size) for name, size in define.items()]
+    follows = total_that_follows(graph)
+    form = [size_field("size", name, size) for name, size in define.items() if name != follows]
+    together = "Total tokens are past and new ones together. " if follows else ""
     return [
         html.Span("·"),
         controls.Popover(
             [
                 *form,
                 html.P(
-                    "Opens the model with these sizes; pins and kept layouts come along.",
+                    f"{together}Opens the model with these sizes; pins and kept layouts come along.",
                     className="hint",
                 ),
                 controls.Button("Apply", id="sizes-apply", primary=True),

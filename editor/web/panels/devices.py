@@ -299,7 +299,9 @@ def _room(used: int, device: Device) -> list[Any]:
                 title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
-    text = f"peak {human_bytes(used)} of {device.limit_text}"
+    size, unit = human_bytes(used).rsplit(" ", 1)
+    shown = size if device.limit_text.split(";")[0].endswith(f" {unit}") else f"{size} {unit}"
+    text = f"peak {shown} of {device.limit_text}"
     if used <= device.memory:
         return [
             html.Span(

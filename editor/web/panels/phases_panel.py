@@ -33,9 +33,9 @@ def phases_form(graph: Graph) -> list[Any]:
     if not has_phases(graph):
         return []
     return [
-        html.H3("Prompt and tokens"),
         html.Div(
             [
+                html.H3("Prompt and tokens"),
                 controls.Field(
                     id="phases-lengths",
                     value=DEFAULT_LENGTHS,
