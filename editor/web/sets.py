@@ -36,6 +36,7 @@ from editor.workspace.model_set import (
     place_set,
     read_set,
     runs_of,
+    taken_by_others,
     unique_name,
 )
 from editor.workspace.sizes import with_known_costs
@@ -138,8 +139,7 @@ def opened(state: AppState, identity: str) -> OpenSet:
     if record is None:
         raise PlanError("This set is not in the workspace any more.")
     documents = tuple(state.document(model.document) for model in record.models)
-    for document in documents:
-        document.refresh()
+    _stand_side_by_side(documents)
     members = [
         member_of(
             model.name, document.plan, model.runs, "given" if model.source == "given" else "assumed"
@@ -147,6 +147,27 @@ def opened(state: AppState, identity: str) -> OpenSet:
         for model, document in zip(record.models, documents, strict=True)
     ]
     return OpenSet(record, documents, ModelSet(members, load_devices(record.devices)))
+
+
+def follow_set(state: AppState, changed: Document) -> None:
+    """Each model of the set of a document has what the others take now.
+
+    Raises:
+        EditorError: a model of the set cannot be read.
+    """
+    record = state.store.set_of(changed.id)
+    if record is not None and any(device.memory is not None for device in changed.devices):
+        documents = [state.document(model.document) for model in record.models]
+        _stand_side_by_side(documents)
+
+
+def _stand_side_by_side(documents: Sequence[Document]) -> None:
+    """Documents of a set have what the others take now."""
+    for document in documents:
+        document.refresh()
+    taken = taken_by_others({document.id: document.placement for document in documents})
+    for document in documents:
+        document.stand_beside(taken[document.id])
 
 
 def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -345,7 +345,10 @@ def partition_set(
         table,  # type: ignore[arg-type]
         dict.fromkeys(graphs, settings),
     )
-    members = [member_of(name, Plan(placements[name]), *times[name]) for name in graphs]
+    taken = taken_by_others(placements)
+    members = [
+        member_of(name, Plan(placements[name].beside(taken[name])), *times[name]) for name in graphs
+    ]
     return ModelSet(members, table)  # type: ignore[arg-type]
 
 
@@ -518,7 +521,10 @@ class _Solver:
         """A model solved with some memory; remembered."""
         key = name, left
         if key not in self._known:
-            table = [_with_memory(d, m) for d, m in zip(self.devices, left, strict=True)]
+            table = [
+                d if m is None else d.beside((d.memory_of_table or d.memory or 0) - m)
+                for d, m in zip(self.devices, left, strict=True)
+            ]
             try:
                 self._known[key] = solve(
                     self.graphs[name],
@@ -550,18 +556,19 @@ def _needed(placements: Sequence[Placement]) -> list[int]:
     ]
 
 
-def _with_memory(device: Device, left: int | None) -> Device:
-    """The device as one model sees it."""
-    if left is None or left == device.memory:
-        return device
-    taken = (device.memory or 0) - left
-    return replace(
-        device,
-        memory=max(left, 1),
-        taken=taken,
-        memory_of_table=device.memory,
-        entry={**device.entry, "memoryTaken": taken},
-    )
+def taken_by_others(placements: Mapping[str, Placement]) -> dict[str, dict[str, int]]:
+    """Model -> device -> bytes that the others take: with what the model needs, they are what all together need."""
+    held = {
+        name: {m.device: (m.constants, m.peak - m.constants) for m in placement.run_memory.devices}
+        for name, placement in placements.items()
+    }
+    found: dict[str, dict[str, int]] = {name: {} for name in held}
+    for device in {device for mine in held.values() for device in mine}:
+        sizes = {name: mine.get(device, (0, 0)) for name, mine in held.items()}
+        needed = sum(w for w, _ in sizes.values()) + max(run for _, run in sizes.values())
+        for name, size in sizes.items():
+            found[name][device] = needed - sum(size)
+    return found
 
 
 def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
