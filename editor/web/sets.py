@@ -26,6 +26,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.packing import packed, written
 from editor.web.tasks import Task
 from editor.workspace.document import Document
+from editor.workspace.folders import Author, acting_as
 from editor.workspace.history import SetModel, SetRecord
 from editor.workspace.model_set import (
     ModelSet,
@@ -288,9 +289,10 @@ def place_again(
         task.should_stop,
     )
     cursors = {document.id: document.history.cursor for document in before.documents}
-    for name, document in documents.items():
-        found = placements[name]
-        document.adopt(_step(found.settings, table), found.settings, found.devices)
+    with acting_as(Author(name="the page of the set", server=state.server_name)):
+        for name, document in documents.items():
+            found = placements[name]
+            document.adopt(_step(found.settings, table), found.settings, found.devices)
     if devices is not None:
         state.store.keep_set_devices(identity, entries)
     now = opened(state, identity)
@@ -319,8 +321,9 @@ def undo_placing(state: AppState, identity: str, steps: Mapping[str, Sequence[in
         for name, (_, after) in steps.items()
     ):
         raise PlanError("A model was changed since the set was placed: undo in its editor.")
-    for name, (before, _) in steps.items():
-        documents[name].go(before)
+    with acting_as(Author(name="the page of the set", server=state.server_name)):
+        for name, (before, _) in steps.items():
+            documents[name].go(before)
 
 
 def steps_of(text: str) -> dict[str, tuple[int, int]]:
