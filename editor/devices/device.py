@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from editor.devices.published import Published
@@ -11,6 +11,8 @@ from editor.text import human_bytes
 
 _REPLACES = {"float16": ("float32",), "int8": ("float32", "float16")}
 WIRE_TYPES = tuple(_REPLACES)
+TAKEN = "memoryTaken"
+"""Key of a device table: bytes that other models of a set take."""
 
 
 def travels_as(element_type: str, wire_type: str) -> str:
@@ -113,6 +115,24 @@ class Device:
     def taken_text(self) -> str:
         """What other models of a set take, to stand behind a limit; "" where it is in none."""
         return f"; the other models of the set take {human_bytes(self.taken)}" if self.taken else ""
+
+    @property
+    def own_entry(self) -> dict[str, Any]:
+        """``entry`` without what other models of a set take: what runs is the same, whatever that is."""
+        return {key: value for key, value in self.entry.items() if key != TAKEN}
+
+    def beside(self, taken: int) -> Device:
+        """The device where other models of a set take so many bytes of its memory."""
+        whole = self.memory_of_table or self.memory
+        if whole is None or taken == self.taken:
+            return self
+        return replace(
+            self,
+            memory=max(whole - taken, 1),
+            taken=taken,
+            memory_of_table=whole if taken else None,
+            entry=self.own_entry | ({TAKEN: taken} if taken else {}),
+        )
 
     def lacking(self, needed: int) -> int:
         """bytes that are too few where a plan needs so many; 0 where they fit."""

@@ -160,7 +160,7 @@ class Placement:
         said = (
             self.graph.sha256,
             sorted(self.graph.define.items()),
-            [dict(d.entry) for d in used],
+            [d.own_entry for d in used],
         )
         digest = hashlib.sha256(repr(said).encode())
         rank = np.full(len(self.devices), -1)
@@ -169,6 +169,15 @@ class Placement:
         digest.update(np.where(placed, rank[self.device_of_op], -1).astype("<i8").tobytes())
         digest.update(self.division.subgraph_of_op.astype("<i8").tobytes())
         return digest.hexdigest()
+
+    def beside(self, taken: Mapping[str, int]) -> Placement:
+        """The same placement where other models of a set take so many bytes of devices, by name."""
+        devices = tuple(d.beside(taken.get(d.name, d.taken)) for d in self.devices)
+        if devices == self.devices:
+            return self
+        return replace(
+            self, devices=devices, constraints=replace(self.constraints, devices=devices)
+        )
 
     @property
     def device_of_op(self) -> Ints:

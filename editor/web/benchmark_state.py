@@ -56,7 +56,7 @@ class BenchmarkState:
         now = document.placement
         then = self.plan.placement
         return then is now or (
-            [d.entry for d in then.devices] == [d.entry for d in now.devices]
+            [d.own_entry for d in then.devices] == [d.own_entry for d in now.devices]
             and np.array_equal(then.assignment.device, now.assignment.device)
             and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from editor.web.panels.notice import notice, refusal_notice
 from editor.web.panels.parts import problem
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
+from editor.web.sets import follow_set
 from editor.web.view import figures_of, view_of
 from editor.workspace.document import Document, Refusal
 from editor.workspace.folders import Author, acting_as
@@ -66,6 +68,10 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
                 others,
             ),
         )
+        with suppress(
+            EditorError
+        ):  # a model of its set cannot be read: the page of the set says so
+            follow_set(state, document)
         said = (
             _notice(state, document, answers, others)
             or _lost_profile(document, request, before)

@@ -12,7 +12,7 @@ from typing import Any
 
 from editor.errors import EditorError, NoProfileError, WorkspaceError
 from editor.web import messages as m
-from editor.workspace.document import Document, Refusal
+from editor.workspace.document import SHARE, Document, Refusal
 from editor.workspace.history import Change
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,11 @@ def changes_of_others(document: Document, page: str, seen: int) -> list[Change]:
     """What others did to a document since a version that the page has seen, oldest first."""
     if document.version <= seen:
         return []
-    return [change for change in document.changes(seen) if change.author.page != page or not page]
+    return [
+        change
+        for change in document.changes(seen)
+        if change.what != SHARE and (change.author.page != page or not page)
+    ]
 
 
 def describe_changes(changes: Sequence[Change], server: str) -> str:

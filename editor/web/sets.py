@@ -26,6 +26,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.packing import packed, written
 from editor.web.tasks import Task
 from editor.workspace.document import Document
+from editor.workspace.folders import Author, acting_as
 from editor.workspace.history import SetModel, SetRecord
 from editor.workspace.model_set import (
     ModelSet,
@@ -36,6 +37,7 @@ from editor.workspace.model_set import (
     place_set,
     read_set,
     runs_of,
+    taken_by_others,
     unique_name,
 )
 from editor.workspace.sizes import with_known_costs
@@ -138,8 +140,7 @@ def opened(state: AppState, identity: str) -> OpenSet:
     if record is None:
         raise PlanError("This set is not in the workspace any more.")
     documents = tuple(state.document(model.document) for model in record.models)
-    for document in documents:
-        document.refresh()
+    _stand_side_by_side(documents)
     members = [
         member_of(
             model.name, document.plan, model.runs, "given" if model.source == "given" else "assumed"
@@ -147,6 +148,27 @@ def opened(state: AppState, identity: str) -> OpenSet:
         for model, document in zip(record.models, documents, strict=True)
     ]
     return OpenSet(record, documents, ModelSet(members, load_devices(record.devices)))
+
+
+def follow_set(state: AppState, changed: Document) -> None:
+    """Each model of the set of a document has what the others take now.
+
+    Raises:
+        EditorError: a model of the set cannot be read.
+    """
+    record = state.store.set_of(changed.id)
+    if record is not None and any(device.memory is not None for device in changed.devices):
+        documents = [state.document(model.document) for model in record.models]
+        _stand_side_by_side(documents)
+
+
+def _stand_side_by_side(documents: Sequence[Document]) -> None:
+    """Documents of a set have what the others take now."""
+    for document in documents:
+        document.refresh()
+    taken = taken_by_others({document.id: document.placement for document in documents})
+    for document in documents:
+        document.stand_beside(taken[document.id])
 
 
 def change_runs(state: AppState, identity: str, runs: Mapping[str, Any]) -> bool:
@@ -267,9 +289,10 @@ def place_again(
         task.should_stop,
     )
     cursors = {document.id: document.history.cursor for document in before.documents}
-    for name, document in documents.items():
-        found = placements[name]
-        document.adopt(_step(found.settings, table), found.settings, found.devices)
+    with acting_as(Author(name="the page of the set", server=state.server_name)):
+        for name, document in documents.items():
+            found = placements[name]
+            document.adopt(_step(found.settings, table), found.settings, found.devices)
     if devices is not None:
         state.store.keep_set_devices(identity, entries)
     now = opened(state, identity)
@@ -298,8 +321,9 @@ def undo_placing(state: AppState, identity: str, steps: Mapping[str, Sequence[in
         for name, (_, after) in steps.items()
     ):
         raise PlanError("A model was changed since the set was placed: undo in its editor.")
-    for name, (before, _) in steps.items():
-        documents[name].go(before)
+    with acting_as(Author(name="the page of the set", server=state.server_name)):
+        for name, (before, _) in steps.items():
+            documents[name].go(before)
 
 
 def steps_of(text: str) -> dict[str, tuple[int, int]]:

@@ -372,7 +372,7 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     if run is None or len(placement.subgraphs) != 1:
         return None
     (device,) = placement.used_devices
-    if run.figures.get("entries", {}).get(device.name) != repr(dict(device.entry)):
+    if run.figures.get("entries", {}).get(device.name) != repr(device.own_entry):
         return None
     baselines = _baselines(run.figures)
     mine = baselines.get(device.name)

@@ -47,6 +47,8 @@ class Refusal:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+SHARE = "what the other models of its set take"
+"""Stands among the changes of a document where only that is another one."""
 _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
@@ -102,6 +104,8 @@ class Document:
         self._accuracy: Accuracy | None = None
         """The one that was read last."""
         self._original = store.decisions(record.id, 0)
+        self._taken: dict[str, int] = {}
+        """Device -> bytes that the other models of its set take now; without one, those of the device table hold"""
         self._placement = self._solver.solve_stored(self._decisions)
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
@@ -163,7 +167,7 @@ class Document:
                 return False
             steps = [*self._tree.steps, *self.store.steps(self.id, after=len(self._tree.steps) - 1)]
             decisions = self._stored(record.cursor)
-            self._placement = self._solver.solve_stored(decisions)
+            self._placement = self._solver.solve_stored(decisions).beside(self._taken)
             self._tree, self._decisions = HistoryTree(steps, record.cursor, record.tip), decisions
             self.version = record.version
             return True
@@ -171,7 +175,17 @@ class Document:
     def solve_again(self) -> None:
         """Solves the present decisions again: a profile that came or changed since may lead a policy elsewhere."""
         with self._lock:
-            self._placement = self._solver.solve_stored(self._decisions)
+            self._placement = self._solver.solve_stored(self._decisions).beside(self._taken)
+
+    @_on_latest
+    def stand_beside(self, taken: Mapping[str, int]) -> None:
+        """Has the bytes of each device that the other models of its set take now; where the ops are stays as it is."""
+        with self._lock:
+            before, self._taken = self._placement, dict(taken)
+            self._placement = before.beside(taken)
+            if self._placement is not before:  # pages that show it look at it again
+                self.store.move(self.id, self._tree.cursor, self._tree.tip, SHARE, self.version)
+                self.version += 1
 
     @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
@@ -291,7 +305,7 @@ class Document:
         with self._lock:
             devices = load_devices([dict(entry) for entry in entries])
             plain, renamed = [dict(d.entry) for d in devices], renamed or {}
-            if plain == self._decisions["devices"]:
+            if plain in (self._decisions["devices"], [dict(d.entry) for d in self.devices]):
                 return 0
             pins, forced = self._pins()
             pins = {key: renamed.get(label, label) for key, label in pins.items()}
@@ -374,7 +388,7 @@ class Document:
                     for key, value in options.items()
                     if isinstance(value, str)
                 )
-                self._apply(
+                self._edit(
                     f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs",
                     decisions | wanted,
                 )
@@ -390,7 +404,7 @@ class Document:
             decisions = dict(self._decisions)
             plain = [rule.to_dict() for rule in rules]
             if decisions.get("rules", []) != plain:
-                self._apply(
+                self._edit(
                     change_of_rules(parse_rules(decisions.get("rules", [])), rules),
                     decisions | {"rules": plain},
                 )
@@ -450,7 +464,7 @@ class Document:
             entries = self._decisions["devices"] if devices is None else [d.entry for d in devices]
             decisions = first_decisions(settings, entries)
             if decisions != self._decisions:
-                self._apply(label, decisions)
+                (self._edit if devices is None else self._apply)(label, decisions)
 
     @_on_latest
     def keep_layout(self, name: str) -> None:
@@ -485,7 +499,7 @@ class Document:
             "layout": layout,
             "plan": plan.fingerprint,
             "subgraphs": len(plan.subgraphs),
-            "entries": {device.name: repr(dict(device.entry)) for device in plan.devices},
+            "entries": {device.name: repr(device.own_entry) for device in plan.devices},
         }
         self.store.keep_run(self.id, {**known, **figures})
 
@@ -571,7 +585,19 @@ class Document:
     def _commit(self, label: str, pins: Mapping[str, str], forced: set[str]) -> None:
         decisions = dict(self._decisions)
         decisions |= {"pins": dict(pins), "forced": sorted(forced)}
-        self._apply(label, decisions)
+        self._edit(label, decisions)
+
+    def _edit(self, label: str, decisions: Mapping[str, Any]) -> None:
+        """Applies a change that leaves the devices: within what the other models of its set leave now, where it can be."""
+        now = [dict(device.entry) for device in self.devices]
+        if now != decisions["devices"]:
+            try:
+                return self._apply(label, {**decisions, "devices": now})
+            except Cancelled:
+                raise
+            except EditorError:  # it says how much is too much
+                pass
+        return self._apply(label, decisions)
 
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
         placement = self._solve_change(decisions)  # raises before the document changes
@@ -601,7 +627,7 @@ class Document:
             raise
         if self._cancelled.is_set():
             raise Cancelled
-        return placement
+        return placement.beside(self._taken)
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,12 +22,13 @@ from editor.graph.model_file import MODEL_SUFFIXES
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import states_of
 from editor.kinds import Basis, weakest
-from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, left_out
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.text import human_bytes, in_words, pluralize
 from editor.workspace.plan import Plan, load_plan
+from editor.workspace.plan_file import stored_path
 
 FORMAT, VERSION = "hetero-editor/set", 1
 _FILE = "set.json"
@@ -66,6 +68,8 @@ class Member:
     basis: Basis
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators whose speed ``seconds`` assumes"""
+    left_out: tuple[str, ...] = ()
+    """What ``seconds`` does not have in it or assumes, in words"""
 
     @property
     def of_answer(self) -> float:
@@ -90,13 +94,6 @@ class SharedDevice:
     """bytes"""
     busy: float
     """seconds of an answer in which it computes"""
-    assumed_speed: bool
-    """Whether ``busy`` rests on an assumed speed"""
-
-    @property
-    def busy_in_words(self) -> str:
-        """``busy``, in rough figures where it rests on an assumed speed."""
-        return in_words(self.busy, self.assumed_speed)
 
     @property
     def needed(self) -> int:
@@ -128,7 +125,11 @@ class ModelSet:
     @property
     def answer_in_words(self) -> str:
         """``seconds``, in rough figures where they rest on assumed speeds."""
-        return in_words(self.seconds, self.is_rough)
+        return self.in_words(self.seconds)
+
+    def in_words(self, seconds: float) -> str:
+        """A part of ``seconds``, in rough figures where these are."""
+        return in_words(seconds, self.is_rough)
 
     @property
     def is_rough(self) -> bool:
@@ -139,6 +140,11 @@ class ModelSet:
     def basis(self) -> Basis:
         """What ``seconds`` is."""
         return weakest([each.basis for each in self.members])
+
+    @property
+    def left_out(self) -> list[str]:
+        """What ``seconds`` does not have in it or assumes, in words."""
+        return list(dict.fromkeys(words for each in self.members for words in each.left_out))
 
     @property
     def shared(self) -> list[SharedDevice]:
@@ -155,7 +161,6 @@ class ModelSet:
                     sum(
                         each.runs * _busy(each.plan.placement, device.name) for each in self.members
                     ),
-                    any(device.name in each.assumed_speeds for each in self.members),
                 )
             )
         return found
@@ -170,8 +175,12 @@ class ModelSet:
             for memories in (each.plan.run_memory.devices for each in self.members)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_dict(self, path: Path | None = None) -> dict[str, Any]:
+        """For JSON.
+
+        Args:
+            path: of ``set.json``, to which the paths of models are relative; None keeps them absolute.
+        """
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -180,7 +189,7 @@ class ModelSet:
             "models": [
                 {
                     "name": each.name,
-                    "model": str(each.plan.graph.path),
+                    "model": stored_path(each.plan.graph.path, path),
                     "plan": f"{each.name}/plan.json",
                     "runs": each.runs,
                     "runs_source": each.source,
@@ -220,7 +229,7 @@ class ModelSet:
             over = ", OVER ITS MEMORY: the policy memory keeps within it" if device.lacking else ""
             lines.append(
                 f"  {device.device}: {human_bytes(device.needed)}{limit} ({human_bytes(device.weights)} of weights), "
-                f"computes for {device.busy_in_words}{over}"
+                f"computes for {self.in_words(device.busy)}{over}"
             )
         return "\n".join(lines)
 
@@ -228,7 +237,8 @@ class ModelSet:
         """Writes ``set.json``, and for each model a folder with its ``plan.json``."""
         folder = as_path(out_dir, "the folder of a set", PlanError)
         paths = [each.plan.save(folder / each.name / "plan.json") for each in self.members]
-        return [write_atomic(folder / _FILE, json_text(self.to_dict())), *paths]
+        file = folder / _FILE
+        return [write_atomic(file, json_text(self.to_dict(file))), *paths]
 
 
 @dataclass(frozen=True)
@@ -255,8 +265,8 @@ def read_set(path: str | Path) -> tuple[list[Entry], list[dict[str, Any]]]:
             raise PlanError(f"{path}: not a set of models of Hetero Editor")
         entries = [
             Entry(
-                str(entry["name"]),
-                path.parent / str(entry["plan"]),
+                _checked_name(str(entry["name"])),
+                path.parent / os.path.normpath(str(entry["plan"])),
                 checked_runs(str(entry["name"]), entry["runs"]),
                 "given" if entry.get("runs_source") == "given" else "assumed",
             )
@@ -270,6 +280,13 @@ def read_set(path: str | Path) -> tuple[list[Entry], list[dict[str, Any]]]:
     if not entries:
         raise PlanError(f"{path}: the set has no models")
     return entries, table
+
+
+def _checked_name(name: str) -> str:
+    """The name of a model, which is that of its folder where the set is written."""
+    if name in ("", ".", "..") or set(name) & set("/\\\0"):
+        raise ValueError(f"{shown(name)} is no name of a model")
+    return name
 
 
 def load_set(path: str | Path) -> ModelSet:
@@ -345,7 +362,10 @@ def partition_set(
         table,  # type: ignore[arg-type]
         dict.fromkeys(graphs, settings),
     )
-    members = [member_of(name, Plan(placements[name]), *times[name]) for name in graphs]
+    taken = taken_by_others(placements)
+    members = [
+        member_of(name, Plan(placements[name].beside(taken[name])), *times[name]) for name in graphs
+    ]
     return ModelSet(members, table)  # type: ignore[arg-type]
 
 
@@ -518,7 +538,10 @@ class _Solver:
         """A model solved with some memory; remembered."""
         key = name, left
         if key not in self._known:
-            table = [_with_memory(d, m) for d, m in zip(self.devices, left, strict=True)]
+            table = [
+                d if m is None else d.beside((d.memory_of_table or d.memory or 0) - m)
+                for d, m in zip(self.devices, left, strict=True)
+            ]
             try:
                 self._known[key] = solve(
                     self.graphs[name],
@@ -550,18 +573,19 @@ def _needed(placements: Sequence[Placement]) -> list[int]:
     ]
 
 
-def _with_memory(device: Device, left: int | None) -> Device:
-    """The device as one model sees it."""
-    if left is None or left == device.memory:
-        return device
-    taken = (device.memory or 0) - left
-    return replace(
-        device,
-        memory=max(left, 1),
-        taken=taken,
-        memory_of_table=device.memory,
-        entry={**device.entry, "memoryTaken": taken},
-    )
+def taken_by_others(placements: Mapping[str, Placement]) -> dict[str, dict[str, int]]:
+    """Model -> device -> bytes that the others take: with what the model needs, they are what all together need."""
+    held = {
+        name: {m.device: (m.constants, m.peak - m.constants) for m in placement.run_memory.devices}
+        for name, placement in placements.items()
+    }
+    found: dict[str, dict[str, int]] = {name: {} for name in held}
+    for device in {device for mine in held.values() for device in mine}:
+        sizes = {name: mine.get(device, (0, 0)) for name, mine in held.items()}
+        needed = sum(w for w, _ in sizes.values()) + max(run for _, run in sizes.values())
+        for name, size in sizes.items():
+            found[name][device] = needed - sum(size)
+    return found
 
 
 def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
@@ -569,7 +593,8 @@ def member_of(name: str, plan: Plan, runs: float, source: Source) -> Member:
     costs, basis = costs_of_plan(plan.placement)
     seconds = plan.placement.price(costs).total
     assumed = tuple(assumed_speeds(plan.placement, costs))
-    return Member(name, plan, runs, source, seconds, basis, assumed)
+    without = tuple(left_out(plan.placement, costs))
+    return Member(name, plan, runs, source, seconds, basis, assumed, without)
 
 
 def _busy(placement: Placement, device: str) -> float:
@@ -577,7 +602,11 @@ def _busy(placement: Placement, device: str) -> float:
     number = next((i for i, d in enumerate(placement.devices) if d.name == device), -1)
     costs, placed = costs_of_plan(placement)[0], placement.placed_ops
     mine = placed[placement.assignment.device[placed] == number]
-    return float(costs.op[mine, number].sum())
+    seconds = float(costs.op[mine, number].sum())
+    if len(mine) < len(placed) or not seconds:
+        return seconds
+    # Of a plan that is not split, it is what its whole model took in the profile.
+    return placement.price(costs).compute
 
 
 def _graphs(paths: Sequence[Path], define: Mapping[str, int]) -> dict[str, Graph]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def to_dict(
         "format": FORMAT,
         "version": VERSION,
         "model": {
-            "path": _stored_path(graph.path, path),
+            "path": stored_path(graph.path, path),
             "name": graph.name,
             "format": graph.source,
             "sha256": graph.sha256,
@@ -304,12 +305,10 @@ def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str])
     return {key: str(device) for key, device in stored.items() if affinity.get(key) != device}
 
 
-def _stored_path(model: Path, plan: Path | None) -> str:
-    if plan is None:
-        return str(model.absolute())
-    try:
-        return os.path.relpath(
-            model.absolute().parent.resolve() / model.name, plan.resolve().parent
-        ).replace(os.sep, "/")
-    except ValueError:  # another drive
-        return str(model.absolute())
+def stored_path(model: Path, file: Path | None) -> str:
+    """The path of a model as a file names it: relative to that file; absolute where there is none, or on another drive."""
+    whole = model.absolute().parent.resolve() / model.name
+    if file is not None:
+        with suppress(ValueError):  # another drive
+            return Path(os.path.relpath(whole, file.resolve().parent)).as_posix()
+    return whole.as_posix()

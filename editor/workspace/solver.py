@@ -29,8 +29,8 @@ _SHORT = 24
 
 
 def identity(device: Device) -> str:
-    """All that a device table says of a device, as text."""
-    return json.dumps(dict(device.entry), sort_keys=True, default=str)
+    """All that a device table says of a device itself, as text."""
+    return json.dumps(device.own_entry, sort_keys=True, default=str)
 
 
 def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:

@@ -84,7 +84,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     after = figure.inner_text()
     assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
 
-    page.locator("tr[data-model=mobilenetv2]").get_by_role("link", name="Benchmark").click()
+    page.locator("tr[data-model=mobilenetv2]").get_by_role("link", name="Open Benchmark").click()
     ready(page)
     expect(page.get_by_role("tab", name="Benchmark")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("button", name="Start")).to_be_visible()
@@ -153,6 +153,41 @@ def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
     page.keyboard.press("Control+z")
     expect(unfit).to_be_visible()
+
+
+def test_an_open_model_of_a_set_follows_strokes_in_another(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    """What the others take stayed what it was when the set was placed."""
+    folder, side = tmp_path / "models", 128
+    for name in ("first", "second"):
+        weighted_chain(folder / f"{name}.onnx", 4, side)
+    devices = tmp_path / "devices.yaml"
+    devices.write_text(
+        "- {name: Card, backendName: GPU, memory: 1MB, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}\n"
+        "- {name: CPU, backendName: CPU}\n"
+    )
+    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    other = page.context.new_page()
+    address = page.get_by_role("link", name="first", exact=True).get_attribute("href")
+    other.goto(page.url.rstrip("/").split("/set")[0] + str(address))
+    ready(other)
+    page.get_by_role("link", name="second", exact=True).click()
+    ready(page)
+    says(page.locator("#devices"), "of 1 MB; the other models of the set take 262.1 kB")
+    says(other.locator("#devices"), "of 1 MB; the other models of the set take 262.1 kB")
+
+    other.evaluate("hetero.paint(hetero.page.view.ops.slice(3), 0)")
+    other.evaluate("hetero.paint(hetero.page.view.ops.slice(0, 3), 1)")
+    says(page.locator("#devices"), "of 1 MB; the other models of the set take 65.54 kB")
+    expect(page.locator("#notice .note")).to_have_count(0)
+    says(
+        other.locator("#devices"),
+        "peak 131.1 kB of 1 MB; the other models of the set take 294.9 kB",
+    )
+    other.keyboard.press("Control+z")
+    other.keyboard.press("Control+z")
+    says(page.locator("#devices"), "of 1 MB; the other models of the set take 262.1 kB")
 
 
 def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 import zipfile
 from collections.abc import Iterator
@@ -13,19 +14,25 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES
+from dash import html
 from weighted_chain import weighted_chain
 
 import editor
 from editor.errors import EditorError, PlanError
 from editor.sandbox.jobs import JobService
-from editor.text import human_bytes
+from editor.text import human_bytes, human_seconds
+from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.callbacks.opening import page_at
+from editor.web.edit_answers import answer_edits
+from editor.web.edit_queue import changes_of_others
 from editor.web.open_request import OpenRequest
+from editor.web.pages.model_set import set_parts
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.status import status
-from editor.web.panels.verdict import verdict
+from editor.web.panels.verdict import over_memory, verdict
 from editor.web.sets import (
+    OpenSet,
     change_memory,
     change_runs,
     change_table,
@@ -39,6 +46,8 @@ from editor.web.sets import (
     undo_placing,
 )
 from editor.web.tasks import Task
+from editor.web.view import figures_of
+from editor.workspace.document import Document
 from editor.workspace.history import SetModel, Store
 from editor.workspace.model_set import load_set
 
@@ -204,6 +213,132 @@ def test_a_model_of_a_set_has_the_limit_of_the_table_and_what_the_others_take(
         assert label == f"placed with the set: optimal latency, Fast {human_bytes(fast.limit or 0)}"
 
 
+def adds_up(state: AppState, identity: str) -> None:
+    """Expects that what each model needs and what the others take of it are what the set needs."""
+    documents = [state.document(m.document) for m in opened_without_following(state, identity)]
+    for document in documents:
+        device = next(d for d in document.devices if d.name == "Fast")
+        weights = {d.id: d.placement.run_memory.devices[1].constants for d in documents}
+        runs = [d.placement.run_memory.peaks["Fast"] - weights[d.id] for d in documents]
+        needed = sum(weights.values()) + max(runs)
+        assert document.placement.run_memory.peaks["Fast"] + device.taken == needed
+        assert device.entry.get("memoryTaken", 0) == device.taken
+        assert (device.memory_of_table or device.memory) == table(8)[1]["memory"]
+
+
+def opened_without_following(state: AppState, identity: str) -> tuple[SetModel, ...]:
+    record = state.store.get_set(identity)
+    assert record is not None
+    return record.models
+
+
+def stroke(state: AppState, document: Document, *edits: m.Edit) -> None:
+    answer_edits(state, document.id, m.Edits(page="p", seen=document.version, edits=list(edits)))
+
+
+def test_what_the_others_take_follows_each_stroke_undo_and_placement(
+    state: AppState, folder: Path
+) -> None:
+    """It was what they took when the set was placed."""
+    identity = open_set(state, OpenRequest(str(folder), table(8)))
+    first, second = opened(state, identity).documents
+    adds_up(state, identity)
+    taken, version, label = second.devices[1].taken, second.version, second.history.current.label
+    figures = second.placement.fingerprint
+    ops = first.graph.order.tolist()[-2:]
+    stroke(state, first, m.Paint(do="paint", ops=ops, device=0, sequence=1))
+    adds_up(state, identity)
+    assert second.devices[1].taken == taken - 2 * WEIGHTS
+    assert second.version > version, "its pages look at it again"
+    assert second.history.current.label == label
+    assert changes_of_others(second, "its page", version) == [], "and nobody changed its plan"
+    assert second.placement.fingerprint == figures, "what was measured of it stays"
+
+    stroke(state, first, m.HistoryEdit(do="undo", sequence=2))
+    adds_up(state, identity)
+    assert second.devices[1].taken == taken
+    stroke(state, first, m.Paint(do="paint", ops=first.graph.order.tolist(), device=0, sequence=3))
+    assert second.devices[1].taken == 0
+    adds_up(state, identity)
+    place_again(state, identity, Task("Placing", True), "priority")
+    adds_up(state, identity)
+
+
+def test_a_stroke_is_solved_within_what_the_others_leave_now(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    small, large = sorted(
+        opened(state, identity).documents, key=lambda d: d.placement.op_counts["Fast"]
+    )
+    stroke(state, large, m.Paint(do="paint", ops=large.graph.order.tolist(), device=0, sequence=1))
+    assert small.placement.op_counts["Fast"] == 0, "a plan stays until it is changed"
+    first = int(small.graph.order[0])
+    stroke(state, small, m.Paint(do="paint", ops=[first], device=1, sequence=2))
+    assert small.placement.op_counts["Fast"] == 4
+    stroke(state, small, m.HistoryEdit(do="reset", sequence=3))
+    assert small.placement.op_counts["Fast"] == 4
+
+    stroke(state, large, m.Paint(do="paint", ops=large.graph.order.tolist(), device=1, sequence=4))
+    assert list(over_memory(small)) == ["Fast"]
+    every = small.graph.order.tolist()
+    stroke(state, small, m.Paint(do="paint", ops=every, device=1, sequence=5))
+    assert list(over_memory(small)) == ["Fast"], (
+        "what a person pins is done, and said to be too much"
+    )
+
+
+def test_a_model_whose_set_cannot_be_read_says_of_when_the_share_is(
+    state: AppState, folder: Path, tmp_path: Path
+) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(4)))
+    first, second = opened(state, identity).record.models
+    chain(folder / "rare.onnx", 3)
+    later = AppState(Store(str(tmp_path / "workspace")), state.jobs, None, EXAMPLES)
+    texts = [text for p in components(page_at(later, f"/d/{second.document}")) for text in said(p)]
+    words = "What the other models of the set take is of when they were placed: "
+    assert any(text.startswith(words) for text in texts)
+    assert first.name == "rare"
+
+
+def test_times_of_a_set_that_rests_on_an_assumed_speed_are_all_rough(
+    state: AppState, folder: Path
+) -> None:
+    """The time of the device with a stated speed was exact beside the same time of the model, which was not."""
+    slow, fast = table(3)
+    del slow["peakCompute"], slow["peakDramBw"], fast["memory"]
+    identity = open_set(state, OpenRequest(str(folder), [slow, fast]))
+    for one in opened(state, identity).documents:
+        assert one.paint([int(one.graph.order[0])], 0) is None
+        assert one.paint([int(one.graph.order[-1])], 1) is None
+    found = opened(state, identity)
+    assert [figures_of(each)["rough"] for each in found.documents] == [True, True]
+    parts = texts_of_parts(state, found)
+    times = [text for text in parts if re.search(r"\d [mµ]?s\b", text)]
+    assert len(times) >= 7
+    assert all(re.search(r"about [\d.]+ [mµ]?s\b", text) for text in times), times
+    assert any("peaks of Slow assumed" in text for text in parts)
+
+
+def said(properties: dict[str, Any]) -> list[str]:
+    children = properties.get("children")
+    return [
+        c for c in (children if isinstance(children, list) else [children]) if isinstance(c, str)
+    ]
+
+
+def texts_of_parts(state: AppState, found: OpenSet) -> list[str]:
+    parts = [html.Div(part) for part in set_parts(state, found).values()]
+    return [text for properties in components(parts) for text in said(properties)]
+
+
+def test_computing_and_what_is_beside_it_are_the_answer(state: AppState, folder: Path) -> None:
+    identity = open_set(state, OpenRequest(str(folder), table(3)))
+    found = opened(state, identity)
+    texts = texts_of_parts(state, found)
+    (beside,) = (text for text in texts if text.startswith("Beside computing: "))
+    rest = found.models.seconds - sum(each.busy for each in found.models.shared)
+    assert beside.startswith(f"Beside computing: {human_seconds(rest)} of an answer")
+
+
 def test_placing_a_set_is_undone_in_all_its_models(state: AppState, folder: Path) -> None:
     identity = open_set(state, OpenRequest(str(folder), table(3)))
     before = opened(state, identity).models.to_dict()
@@ -315,6 +450,20 @@ def test_a_set_names_no_plan_outside_the_roots(
     state.limit_paths([str(inside)])
     with pytest.raises(EditorError, match="outside the folders"):
         open_address(state, OpenRequest(str(inside / "set.json"), "HETERO"))
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/evil", "a\\b", "..", ""])
+def test_a_name_that_is_a_path_is_damage(
+    state: AppState, folder: Path, name: str, tmp_path: Path
+) -> None:
+    """An export wrote a folder of that name."""
+    editor.partition_set(folder, table(4)).save(tmp_path / "out")
+    file = tmp_path / "out" / "set.json"
+    document = json.loads(file.read_text())
+    document["models"][0]["name"] = name
+    file.write_text(json.dumps(document))
+    with pytest.raises(EditorError, match="is no name of a model"):
+        open_address(state, OpenRequest(str(file), "HETERO"))
 
 
 def test_another_device_table_is_used_where_it_fits_and_takes_pins_with_it(

@@ -112,6 +112,48 @@ def test_a_set_is_written_read_and_each_plan_runs(tmp_path: Path) -> None:
         editor.load_set(tmp_path / "out")
 
 
+@pytest.mark.parametrize("given", ["./a/../encoder.onnx", "{folder}/a/.././encoder.onnx"])
+def test_paths_of_a_set_are_relative_to_its_file(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were as they had been typed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    for folder in (tmp_path, tmp_path / "in"):
+        chain(folder / "encoder.onnx", 2)
+    found = editor.partition_set([given.format(folder=tmp_path), "in/encoder.onnx"], "HETERO:CPU")
+    for out, paths in (
+        ("", ["encoder.onnx", "in/encoder.onnx"]),
+        ("in", ["../encoder.onnx", "encoder.onnx"]),
+        ("in/deep/..", ["../encoder.onnx", "encoder.onnx"]),
+    ):
+        found.save(tmp_path / out)
+        file = tmp_path / out / "set.json"
+        document = json.loads(file.read_text())
+        assert [each["model"] for each in document["models"]] == paths
+        assert [each["plan"] for each in document["models"]] == [
+            "encoder/plan.json",
+            "encoder_2/plan.json",
+        ]
+        for each in document["models"]:
+            each["plan"] = f"./gone/../{each['plan']}"
+        file.write_text(json.dumps(document))
+        assert editor.load_set(file).seconds == found.seconds
+    models = [each["model"] for each in found.to_dict()["models"]]
+    assert models == [str(tmp_path / "encoder.onnx"), str(tmp_path / "in" / "encoder.onnx")]
+
+
+def test_what_the_others_take_is_what_is_left_of_what_all_need(tmp_path: Path) -> None:
+    decoder = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
+    paths = [chain(tmp_path / "encoder.onnx", 12), decoder]
+    found = editor.partition_set(paths, table(6_000_000), define={"sequence": 1})
+    needed = found.shared[1].needed
+    for member in found.members:
+        device = member.plan.placement.devices[1]
+        assert member.plan.run_memory.peaks["Fast"] + device.taken == needed
+        assert device.memory_of_table == 6_000_000
+
+
 def test_a_folder_gives_its_models_and_of_variants_one(tmp_path: Path) -> None:
     for name in ("encoder_model", "decoder_model", "decoder_model_merged"):
         chain(tmp_path / f"{name}.onnx", 1)

@@ -28,7 +28,7 @@ from editor.web.pages.start import (
 )
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.sets import open_address, open_set, opened
+from editor.web.sets import follow_set, open_address, open_set, opened
 from editor.workspace.document import Document
 from editor.workspace.model_set import is_set
 
@@ -222,6 +222,13 @@ def page_at(state: AppState, path: str) -> Any:
 
 def _page(state: AppState, document: Document) -> Any:
     """The page of a document, which is in the list of recent work from now on."""
+    try:
+        follow_set(state, document)
+    except EditorError as error:
+        state.greet(
+            document.id,
+            f"What the other models of the set take is of when they were placed: {error}",
+        )
     ribbon = ribbon_of(document)
     picture_plan(state.store.folder, document, ribbon)
     return editor_page(

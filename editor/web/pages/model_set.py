@@ -19,7 +19,7 @@ from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
 from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set
 from editor.web.view import colours_of
 from editor.workspace.document import Document
-from editor.workspace.model_set import Member, ModelSet, SharedDevice
+from editor.workspace.model_set import STEPS, TOKENS, Member, ModelSet, SharedDevice
 
 
 def set_page(state: AppState, found: OpenSet) -> html.Div:
@@ -103,19 +103,38 @@ def set_parts(state: AppState, found: OpenSet) -> dict[str, list[Any]]:
             " ",
             basis_badge(models.basis),
             html.Span(
-                f"{pluralize(len(models.members), 'model')}, one after the other; the weights of all stay in memory",
+                "; ".join(
+                    filter(
+                        None,
+                        (
+                            f"{pluralize(len(models.members), 'model')}, one after the other",
+                            "the weights of all stay in memory",
+                            ", ".join(models.left_out),
+                        ),
+                    )
+                ),
                 className="hint",
             ),
             _does_not_fit(models),
         ],
-        "devices": [_device(models, device, colours[device.device]) for device in models.shared],
+        "devices": [
+            *(_device(models, device, colours[device.device]) for device in models.shared),
+            _beside(models),
+        ],
     }
     for i, (member, document) in enumerate(zip(models.members, found.documents, strict=True)):
         share = member.of_answer / models.seconds if models.seconds else 0.0
         parts |= {
             f"{i} name": [pluralize(len(member.plan.subgraphs), "subgraph")],
             f"{i} plan": _plan(state, models, member, document),
-            f"{i} runs": ["assumed" if member.source == "assumed" else ""],
+            f"{i} runs": [
+                html.Span(
+                    "assumed",
+                    title=f"{TOKENS} for a model with a state, {STEPS} for a denoiser, else 1",
+                )
+                if member.source == "assumed"
+                else ""
+            ],
             f"{i} run": [member.in_words(member.seconds), " ", basis_badge(member.basis)],
             f"{i} answer": [
                 member.in_words(member.of_answer),
@@ -191,7 +210,7 @@ def set_body(state: AppState, found: OpenSet) -> list[Any]:
                 *(_limit(device) for device in found.models.devices),
                 controls.Select(
                     id="set-policy",
-                    label="Policy",
+                    label="Policy of “Place again”",
                     data=[
                         {"value": "", "label": "As each model has it"},
                         *({"value": p, "label": policy_choices()[p]} for p in _TOGETHER),
@@ -238,14 +257,14 @@ def _benchmark(member: Member, document: Document) -> Any:
     """The way to measure a model; without its weights it says why there is none."""
     if lacking := document.graph.weights_problem:
         return html.Span(
-            "Benchmark",
+            "Open Benchmark",
             className="soft",
             role="link",
             title=lacking,
             **{"aria-disabled": "true"},
         )
     return controls.Link(
-        "Benchmark",
+        "Open Benchmark",
         href=f"/d/{document.id}#benchmark",
         className="soft",
         title=f"Measure the plan of {member.name} in the editor",
@@ -302,6 +321,17 @@ def _does_not_fit(models: ModelSet) -> html.P | None:
     return html.P([f"Does not fit: {'; '.join(needs)} ", way], className="sentence unfit")
 
 
+def _beside(models: ModelSet) -> html.Div | None:
+    """What is left of an answer besides the time in which devices compute."""
+    rest = models.seconds - sum(device.busy for device in models.shared)
+    if rest <= 1e-9 * models.seconds:  # sums in another order
+        return None
+    return html.Div(
+        f"Beside computing: {models.in_words(rest)} of an answer in transfers and in starting subgraphs.",
+        className="soft",
+    )
+
+
 def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section:
     held = models.held(device.device)
     most = max(each.needed for each in models.shared) or 1
@@ -325,10 +355,19 @@ def _device(models: ModelSet, device: SharedDevice, colour: str) -> html.Section
                     html.Span(
                         [
                             f"{human_bytes(device.needed)}{limit}",
-                            html.B(f" {human_bytes(device.lacking)} too much", className="over")
-                            if device.lacking
+                            *(
+                                [
+                                    ", ",
+                                    html.B(
+                                        f"{human_bytes(device.lacking)} too much", className="over"
+                                    ),
+                                ]
+                                if device.lacking
+                                else []
+                            ),
+                            f", computes for {models.in_words(device.busy)} of an answer"
+                            if device.busy
                             else None,
-                            f", computes for {device.busy_in_words} of an answer",
                         ]
                     ),
                 ]

@@ -254,7 +254,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     """
     costs, basis = plan_costs(document)
     now = layouts[0].placement or document.placement
-    if [d.entry for d in now.devices] != [d.entry for d in document.devices]:
+    if [d.own_entry for d in now.devices] != [d.own_entry for d in document.devices]:
         raise EditorError("The devices have changed meanwhile: compare again.")
     base = figures(now, costs)
     colours = colours_of(
