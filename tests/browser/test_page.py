@@ -568,7 +568,7 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.fill("#layout-name", "three parts")
     page.click("#layout-keep")
     says(page.locator("#compare-table"), "three parts")
-    row = page.locator("#compare-table tr", has_text="as OpenVINO would").first
+    row = page.locator("#compare-table tr", has_text="OpenVINO HETERO rule (simulated)").first
     expect(row.get_by_text("the same: ")).to_be_visible()
     page.click("[data-pane='three parts']")
     page.click("#layout-keep")
