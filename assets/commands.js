@@ -20,6 +20,7 @@
 
   const selected = () => editor.selectedOps().length > 0;
   const blocks = () => page.detail?.mode === "blocks";
+  const forced = () => page.view?.ops.filter((_, i) => page.view?.pin[i] === 2) ?? [];
   const selectedNodes = () => (page.cy ? page.cy.nodes(".op:selected").toArray() : []);
 
   function unpinSelection() {
@@ -61,6 +62,12 @@
       run: unpinSelection,
       when: selected,
       menu: "selection",
+    },
+    {
+      id: "unpin-forced",
+      words: "Unpin what is forced onto devices that do not take it",
+      run: () => editor.edit({ do: "unpin", ops: forced() }),
+      when: () => forced().length > 0,
     },
     {
       id: "select-all",

@@ -276,6 +276,10 @@ def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_fo
         in said
     )
     assert "warning: no op matches the rule scope=no/such/block → CPU" in said
+    assert (
+        "warning: NPU takes int8 or uint8 only; this model is float32; `NPU(edgetpu as int8)` in --devices plans it"
+        in said
+    )
 
 
 def test_where_nothing_fits_no_policy_is_recommended_and_sizes_without_a_plan_end_with_status_one(

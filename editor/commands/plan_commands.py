@@ -37,6 +37,7 @@ from editor.placement.remarks import remarks
 from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
+from editor.placement.wrong_types import wrong_types
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
 from editor.text import human_bytes, human_seconds, in_words, pluralize, shortened
@@ -187,6 +188,8 @@ def _print_fallbacks(plan: Plan) -> None:
         print(
             f"warning: {pluralize(len(placement.forced_ops), 'op')} forced onto a device that cannot run them"
         )
+    for each in wrong_types(placement):
+        print(f"warning: {each.text}; {each.way_out}")
 
 
 _SHOWN = 12

@@ -337,9 +337,19 @@ KEYS: dict[str, Key] = {
         ),
         Key(
             "published",
-            "date of that document, or of reading it",
+            "date of that document",
             published.parse_date,
             "a date such as 2025-03-31",
+        ),
+        Key(
+            "read",
+            "date of reading it, where it has none",
+            published.parse_date,
+            "a date such as 2025-03-31",
+        ),
+        Key(
+            "version",
+            "what that document is of, such as `Vela 5.2.0` or a year; every reason that cites the list says so",
         ),
         Key(
             "unofficial",

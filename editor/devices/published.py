@@ -208,11 +208,28 @@ class Published:
     preset: str = ""
     unofficial: str = ""
     """What the list is of, where it is not the vendor's."""
+    read: str = ""
+    version: str = ""
+    """The version of a compiler, or the year, that the document is of."""
 
     @property
     def restricts(self) -> bool:
         """Whether any op may be refused."""
         return bool(self.supported or self.dtypes or self.static or self.max_rank)
+
+    @property
+    def origin(self) -> str:
+        """What says what the device takes, of which version and date; "" where nothing does."""
+        if not self.source:
+            return ""
+        said = [
+            self._list if self.supported else self._list.replace("list", "limits"),
+            self.version if self.unofficial else "",
+            self.published,
+            f"read {self.read}" if self.read else "",
+            "" if self.version or self.published else "version not stated",
+        ]
+        return ", ".join(filter(None, said))
 
     @property
     def note(self) -> str:
@@ -296,7 +313,9 @@ class Published:
 
     @property
     def _list(self) -> str:
-        return f"unofficial list of {self.unofficial}" if self.unofficial else "published list"
+        if self.unofficial:
+            return f"unofficial list of {self.unofficial}"
+        return f"published list of {self.version}" if self.version else "published list"
 
     @property
     def _link(self) -> str:

@@ -298,6 +298,8 @@ class _Entry:
                 read["published"] or "",
                 read["preset"] or "",
                 read["unofficial"] or "",
+                read["read"] or "",
+                read["version"] or "",
             ),
             entry={**self.entry, "customOps": list(libraries)} if libraries else self.entry,
             index=properties.get("device_id", unit) if target.unit_selects else "",

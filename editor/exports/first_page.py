@@ -269,6 +269,11 @@ def _versions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
     absent = [d.name for d in placement.devices if d.planned]
     if absent:
         lines.append(f"Not on this machine, and so without a version: {joined(absent)}.")
+    lines += [
+        f"{d.name}: {d.published.origin} ({d.published.source})."
+        for d in placement.devices
+        if d.published.origin
+    ]
     return lines
 
 

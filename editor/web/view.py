@@ -47,7 +47,7 @@ def view_of(document: Document) -> View:
     placement = document.placement
     ops = visible_ops(document.graph)
     keys = document.graph.op_keys
-    pins, forced = placement.settings.pins, placement.settings.forced
+    pins, forced = placement.settings.pins, set(placement.forced_ops)
     colours = colours_of(document)
     costs, basis = plan_costs(document)
     seconds, weights = (
@@ -60,7 +60,7 @@ def view_of(document: Document) -> View:
         "ops": ops,
         "device": placement.assignment.device[ops].tolist() if ops else [],
         "part": placement.division.subgraph_of_op[ops].tolist() if ops else [],
-        "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops]
+        "pin": [2 if op in forced else 1 if keys[op] in pins else 0 for op in ops]
         if pins
         else [0] * len(ops),
         "devices": [

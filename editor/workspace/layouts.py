@@ -24,15 +24,15 @@ Progress = Callable[[int, int, str], None]
 """Called with (done, total, what comes next); what it raises ends the work."""
 
 READY_MADE: dict[str, Settings] = {
-    "as OpenVINO would": Settings("priority", subgraphs="connected"),
-    "as Glow would": Settings("priority", subgraphs="levels"),
-    "as ONNX Runtime would": Settings("priority", subgraphs="connected"),
+    "OpenVINO HETERO rule (simulated)": Settings("priority", subgraphs="connected"),
+    "Glow rule (simulated)": Settings("priority", subgraphs="levels"),
+    "ONNX Runtime rule (simulated)": Settings("priority", subgraphs="connected"),
     "least latency": Settings("optimal", {"objective": "latency"}),
     "best throughput": Settings("optimal", {"objective": "throughput"}),
 }
 """Layout name -> settings, without pins: the rules of other tools, and the policies of the editor."""
 OF_OTHER_TOOLS = tuple(READY_MADE)[:3]
-BY_OPENVINO = "by OpenVINO itself"
+BY_OPENVINO = "OpenVINO HETERO (its own query_model)"
 """What ``query_model`` of HETERO says, where the plan has devices of OpenVINO; it is asked when the layout is."""
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""

@@ -28,6 +28,7 @@ from pages import (
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
+from editor.workspace.layouts import BY_OPENVINO
 
 
 def tab(page: Page, name: str) -> None:
@@ -136,7 +137,7 @@ def test_layouts_side_by_side_look_like_the_canvas_and_move_together(fresh: Page
     assert len(left) == 1, "fields stand below their headings"
     page.click("#panes-open")
     says(page.locator("#mode-hint"), "Tick two to four layouts")
-    for name in ("this plan", "by OpenVINO itself", "least latency"):
+    for name in ("this plan", BY_OPENVINO, "least latency"):
         page.click(f"[data-pane='{name}']")
     page.click("#panes-open")
     panes = page.locator("#panes figure")
@@ -183,7 +184,10 @@ def test_layouts_side_by_side_look_like_the_canvas_and_move_together(fresh: Page
     tip = page.locator(".panes-tip")
     expect(tip).to_be_visible()
     says(
-        tip, re.compile(r"this plan: \w+ · subgraph \d+.*by OpenVINO itself: \w+ · subgraph", re.S)
+        tip,
+        re.compile(
+            rf"this plan: \w+ · subgraph \d+.*{re.escape(BY_OPENVINO)}: \w+ · subgraph", re.S
+        ),
     )
     page.keyboard.press("Escape")
     expect(page.locator("#panes")).to_be_hidden()
@@ -193,7 +197,7 @@ def test_panes_follow_an_edit_of_the_plan_where_they_are(fresh: Page) -> None:
     page = fresh
     tab(page, "Compare")
     page.wait_for_selector("#compare-table")
-    for name in ("this plan", "by OpenVINO itself"):
+    for name in ("this plan", BY_OPENVINO):
         page.click(f"[data-pane='{name}']")
     page.click("#panes-open")
     note, own = page.locator(".panes-note"), page.locator("#panes figcaption span").first
@@ -224,7 +228,7 @@ def test_two_layouts_swipe_and_blink_and_blocks_open_in_both(fresh: Page) -> Non
     page.wait_for_selector("#compare-table")
     page.locator("#detail-mode").evaluate("() => hetero.askDetail({ do: 'mode', mode: 'blocks' })")
     until(page, "hetero.page.detail.mode === 'blocks'")
-    for name in ("this plan", "by OpenVINO itself"):
+    for name in ("this plan", BY_OPENVINO):
         page.click(f"[data-pane='{name}']")
     page.click("#panes-open")
     panes = page.locator("#panes figure")

@@ -457,7 +457,7 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
 
     # One row for the one reason, and the way out of it.
     expect(page.locator("#fallbacks-table tbody tr")).to_have_count(1)
-    page.get_by_role("button", name="Plan as int8").click()
+    page.locator("#fallbacks").get_by_role("button", name="Plan as int8").click()
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     says(page.locator("#fallbacks"), "No automatic fallbacks")
     page.keyboard.press("Control+z")

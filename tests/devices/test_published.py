@@ -85,6 +85,16 @@ def test_a_list_that_is_not_the_vendors_says_so_in_every_reason(convs: Graph) ->
     assert caveat in planned(preset).description
 
 
+def test_a_list_says_of_which_year_or_version_it_is(convs: Graph) -> None:
+    """Coral's table of 2019 stood there as if it were of today."""
+    (device,) = editor.load_devices("HETERO:N(edgetpu)")
+    assert device.published.origin == "published list of 2019, read 2026-11-23"
+    own = f"  supported: [Conv]\n  source: {URL}\n  published: 2025-03-31\n  version: 3.1"
+    assert reasons(convs, own)["y"] == f"Softmax is not in the published list of 3.1 ({URL})"
+    limits = editor.load_devices("HETERO:N(intel-npu)")[0].published
+    assert limits.origin.startswith("published limits of OpenVINO 2025"), "it has no list"
+
+
 def test_what_somebody_tried_and_saw_refused_is_not_what_nobody_tried(tmp_path: Path) -> None:
     mean = helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3])
     graph = saved(tmp_path, [mean], {"x": [1, 3, 8, 8]}, ["y"], [])
@@ -224,7 +234,10 @@ def test_bad_keys_are_messages_with_file_and_line(keys: str, cause: str) -> None
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_loads_and_names_its_document_and_date(name: str) -> None:
     (device,) = editor.load_devices(f"HETERO:N({name})")
-    assert device.published.source.startswith("https://") and device.published.published >= "2024"
+    found = device.published
+    assert found.source.startswith("https://") and (found.published or found.read) >= "2024"
+    assert (found.version or "version not stated") in found.origin
+    assert (found.published or f"read {found.read}") in found.origin
     assert device.published.restricts and f"preset {name}" in device.description
 
 
@@ -261,7 +274,7 @@ def test_as_if_int8_most_of_it_stays_and_the_rest_says_why(mobilenet: Graph) -> 
     assert plan.placement.op_counts["CPU"] == 1 and plan.placement.op_counts["DLA"] == 99
     why = plan.placement.constraints.inability(mobilenet.op_types.index("ReduceMean"), 0)
     assert (
-        why.startswith("ReduceMean is not in the published list (https://")
+        why.startswith("ReduceMean is not in the published list of TensorRT 8.5 (https://")
         and "as if int8" in plan.devices[0].description
     )
 

@@ -155,7 +155,7 @@ def test_ready_made_layouts_compare_with_the_plan(painted: Placement) -> None:
         assert figures(layout.placement, costs)["subgraphs"] == len(layout.placement.subgraphs)
     best = layouts["least latency"].placement
     assert best is not None and latency(best) <= latency(painted)
-    glow = layouts["as Glow would"].placement
+    glow = layouts["Glow rule (simulated)"].placement
     assert glow is not None and len(differing(painted, glow)) == 2
 
 
@@ -229,7 +229,7 @@ def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) ->
 def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> None:
     layouts = ready_made(painted)
     twins = duplicate_layouts(layouts)
-    assert twins["as ONNX Runtime would"] == "as OpenVINO would"
+    assert twins["ONNX Runtime rule (simulated)"] == "OpenVINO HETERO rule (simulated)"
     placements = {one.name: one.placement for one in layouts}
     for name, twin in twins.items():
         one, other = placements[name], placements[twin]

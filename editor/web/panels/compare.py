@@ -64,10 +64,10 @@ _LOOKED_AT = 24
 _MOST_REASONS = 4
 
 _MEANT = {
-    "as OpenVINO would": "HETERO's rule, worked out here for any devices: each op on the first device that is able to run it",
-    BY_OPENVINO: "What OpenVINO's query_model answers for its devices on this machine",
-    "as Glow would": "The rule of Glow's partitioner, worked out here: the first backend that supports an op",
-    "as ONNX Runtime would": "ONNX Runtime's rule, worked out here: providers take what they support, in their order",
+    "OpenVINO HETERO rule (simulated)": "Worked out here, OpenVINO is not asked: each op on the first device that can run it",
+    BY_OPENVINO: "OpenVINO is asked: what query_model answers for its devices on this machine",
+    "Glow rule (simulated)": "Worked out here, Glow is not asked: each op on the first backend that supports it",
+    "ONNX Runtime rule (simulated)": "Worked out here, without a session: providers take what they support, in their order",
     "least latency": "The policy Optimal, for the time of one run",
     "best throughput": "The policy Optimal, for runs in flight on all devices",
 }

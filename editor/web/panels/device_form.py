@@ -13,13 +13,13 @@ from dash import html
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.keys import FormField, form_fields
-from editor.devices.published import preset, preset_names
+from editor.devices.published import Published, preset, preset_names
 from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
 from editor.text import human_seconds
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown
-from editor.web.panels.parts import planned_badge, runtime_beside, swatch
+from editor.web.panels.parts import planned_badge, runtime_beside, swatch, with_link
 from editor.web.panels.words import FIELDS
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -181,12 +181,7 @@ def _form(
                     ),
                 ]
             ),
-            html.P(
-                f"Its limits are by an unofficial list of {device.published.unofficial}.",
-                className="hint wide warn",
-            )
-            if device.published.unofficial
-            else None,
+            _origin(device.published),
             html.Div(
                 [control(key, form) for key, form in fields.items() if form.kind != "ops"],
                 className="device-fields",
@@ -195,6 +190,17 @@ def _form(
         ],
         className="device-form",
     )
+
+
+def _origin(published: Published) -> html.P | None:
+    """Where the limits of a device are from; None where its table names no document."""
+    if not (published.source or published.unofficial):
+        return None
+    words = f"Its limits are by an unofficial list of {published.unofficial}."
+    if published.source:
+        words = f"Its limits: {published.origin}."
+    look = "hint wide warn" if published.unofficial else "hint wide"
+    return html.P(with_link(words, published.source), className=look)
 
 
 def _with_those(ops: list[dict[str, Any]], listed: list[str]) -> list[dict[str, Any]]:

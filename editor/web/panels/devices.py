@@ -18,7 +18,14 @@ from editor.text import human_bytes, human_seconds, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
-from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
+from editor.web.panels.parts import (
+    heading,
+    icon,
+    kind_badge,
+    planned_badge,
+    swatch,
+    unpin_forced_button,
+)
 from editor.web.panels.words import FIELDS
 from editor.web.view import (
     codegen_value,
@@ -326,7 +333,7 @@ def _room(used: int, device: Device) -> list[Any]:
 def pins_summary(document: Document) -> list[Any]:
     """How many ops are pinned, and the way back to automatic."""
     settings = document.placement.settings
-    count, forced = len(settings.pins), len(settings.forced)
+    count, forced = len(settings.pins), len(document.placement.forced_ops)
     first = settings.policy_options.get("first")
     also = (
         f" It tries {first} before the other devices; another policy, or undo, ends that."
@@ -338,7 +345,7 @@ def pins_summary(document: Document) -> list[Any]:
         return [html.P(words, className="hint")]
     text = pluralize(count, "pinned op") + (f", {forced} by force" if forced else "")
     return [
-        html.P(text, className="hint"),
+        html.P([text, " ", unpin_forced_button()] if forced else text, className="hint"),
         html.Ul(_pin_rows(document), className="pins"),
         html.Button(
             [icon("reset"), html.Span("Reset to automatic")],

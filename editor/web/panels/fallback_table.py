@@ -9,16 +9,30 @@ from typing import Any
 from dash import html
 
 from editor.graph.states import tokens_of_step
+from editor.kinds import Kind
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
-from editor.text import human_bytes, in_words, pluralize
+from editor.text import human_bytes, human_seconds, in_words, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
-from editor.web.panels.parts import basis_badge, condition_title, swatch, with_link
-from editor.web.view import colours_of, op_costs
+from editor.web.panels.parts import (
+    basis_badge,
+    condition_title,
+    kind_badge,
+    plan_as_button,
+    swatch,
+    unpin_forced_button,
+    with_link,
+)
+from editor.web.view import colours_of, measured_medians, op_costs
 from editor.workspace.document import Document
 
 MOST_ROWS = 100
 _MOST_TYPES = 4
+_MOST_TOOK = 2
+"""Subgraphs of a row whose times stand one below the other."""
+_TIME_LOST = 9
+"""Columns up to that of the time lost"""
+_TOOK = "Medians of the benchmark of this plan, of whole subgraphs: other ops in them count too"
 _PARTS = "ops: their time here less that on the preferred device; hand-over: transfers and starts of subgraphs"
 
 
@@ -81,16 +95,26 @@ def fallbacks_view(document: Document) -> list[Any]:
     ]
     head.append(
         html.Th(
-            f"Time lost per {run}" if tokens else "Time lost",
-            title=f"What these ops add to a {run}; the rows add up to the total",
+            [f"Time lost per {run} " if tokens else "Time lost ", basis_badge(basis)],
+            title=f"What these ops add to a {run}; the rows add up to the total. A benchmark cannot tell: it does not run the "
+            "ops on the device that refuses them",
         )
     )
+    if medians := measured_medians(document)[0]:
+        head.append(html.Th(["Subgraphs took ", kind_badge(Kind.MEASUREMENT)], title=_TOOK))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     of_type = Counter(
         document.graph.type_label(op) for op in document.placement.placed_ops.tolist()
     )
     rows = [
-        _row(document, i, fallback, colours, sum(of_type[one] for one in fallback.op_types))
+        _row(
+            document,
+            i,
+            fallback,
+            colours,
+            sum(of_type[one] for one in fallback.op_types),
+            medians,
+        )
         for i, fallback in enumerate(found[:MOST_ROWS])
     ]
     total, rough = sum(f.seconds for f in found), any(f.rough for f in found)
@@ -102,10 +126,11 @@ def fallbacks_view(document: Document) -> list[Any]:
                 sum(len(f.ops) for f in rest),
                 sum(f.seconds for f in rest),
                 rough,
+                len(head),
             )
         )
     if len(found) > 1:
-        sums.append(_sum_row("Total", ops, total, rough))
+        sums.append(_sum_row("Total", ops, total, rough, len(head)))
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
     said = [
@@ -159,8 +184,11 @@ def _forced(document: Document) -> list[Any]:
     return [
         html.P(
             [
-                f"{pluralize(len(ops), 'op')} forced onto a device that cannot run them; figures assume that it can. ",
+                f"{pluralize(len(ops), 'op')} forced onto a device that does not take {'it' if len(ops) == 1 else 'them'}; "
+                "figures assume that it does. ",
                 _action("Select", "select", ",".join(map(str, ops)), "Select these ops"),
+                " ",
+                unpin_forced_button(),
             ],
             className="hint wide warn",
         )
@@ -194,9 +222,23 @@ def _none(document: Document) -> str:
 
 
 def _row(
-    document: Document, number: int, fallback: Fallback, colours: dict[str, str], of_types: int
+    document: Document,
+    number: int,
+    fallback: Fallback,
+    colours: dict[str, str],
+    of_types: int,
+    medians: Sequence[float],
 ) -> html.Tr:
-    """``of_types``: all ops of these types in the model; a rule is for all of them, also those that did not fall back."""
+    """A row of the table.
+
+    Args:
+        document: the plan.
+        number: of the row.
+        fallback: what it is of.
+        colours: of the devices.
+        of_types: all ops of these types in the model; a rule is for all of them, also those that did not fall back.
+        medians: [subgraph] measured seconds; empty without a benchmark of this plan.
+    """
     ops = ",".join(map(str, fallback.ops))
     devices = [html.Span([swatch(colours[name]), f"{name} "]) for name in fallback.devices]
     why: list[Any] = [with_link(fallback.reason, fallback.source)]
@@ -208,14 +250,7 @@ def _row(
     actions = []
     if fallback.plan_as:
         device = document.placement.device_number(fallback.wanted)
-        actions.append(
-            _action(
-                f"Plan as {fallback.plan_as}",
-                "assume",
-                f"{device}|{fallback.wanted}|{fallback.plan_as}",
-                f"Plans {fallback.wanted} as if the model had been converted to {fallback.plan_as}; nothing is converted",
-            )
-        )
+        actions.append(plan_as_button(device, fallback.wanted, fallback.plan_as))
     actions += [
         _action("Select", "select", ops, "Select these ops"),
         _action(
@@ -253,13 +288,25 @@ def _row(
             html.Td(
                 [fallback.lost, html.Div(fallback.parts, className="hint", title=_PARTS)],
             ),
+            *([_took(document, fallback, medians)] if medians else []),
             html.Td(actions, className="buttons"),
         ],
         **{"data-row": str(number)},
     )
 
 
-def _sum_row(words: str, ops: int, seconds: float, rough: bool) -> html.Tr:
+def _took(document: Document, fallback: Fallback, medians: Sequence[float]) -> html.Td:
+    """What a benchmark of this plan measured of the subgraphs that the ops are in."""
+    part = document.placement.division.subgraph_of_op
+    numbers = sorted({int(part[op]) for op in fallback.ops})
+    each = [f"subgraph {number}: {human_seconds(medians[number])}" for number in numbers]
+    if len(each) <= _MOST_TOOK:
+        return html.Td([html.Div(text) for text in each], className="took")
+    total = human_seconds(sum(medians[number] for number in numbers))
+    return html.Td(f"{total} in {len(each):,} subgraphs", title="\n".join(each))
+
+
+def _sum_row(words: str, ops: int, seconds: float, rough: bool, columns: int) -> html.Tr:
     sign = "−" if seconds < 0 else ""
     return html.Tr(
         [
@@ -267,7 +314,7 @@ def _sum_row(words: str, ops: int, seconds: float, rough: bool) -> html.Tr:
             html.Td(f"{ops:,}"),
             html.Td(colSpan=4),
             html.Td(f"{sign}{in_words(abs(seconds), rough)}"),
-            html.Td(),
+            html.Td(colSpan=columns - _TIME_LOST),
         ]
     )
 

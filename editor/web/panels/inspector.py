@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,7 @@ def plan(document: Document) -> list[Any]:
     seconds, rest, badge, rough = _time_per_device(document)
     whole = float(seconds.sum() + max(rest, 0.0))
     share = seconds / whole if whole else seconds
+    forced = Counter(placement.device_of_op[placement.forced_ops].tolist())
     devices = [
         html.Li(
             [
@@ -83,7 +85,7 @@ def plan(document: Document) -> list[Any]:
                 ),
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
-                    f"{percent(share[i])}"
+                    f"{percent(share[i])}{f', {forced[i]:,} by force' if forced[i] else ''}"
                     if placement.op_counts[d.name]
                     else "no ops",
                     title="Time of its ops, and their share of the run",

@@ -145,6 +145,26 @@ def with_link(reason: str, source: str) -> list[Any]:
     ]
 
 
+def plan_as_button(number: int, device: str, element_type: str) -> html.Button:
+    """Plans a device in another element type, as if the model had been converted to it."""
+    return html.Button(
+        f"Plan as {element_type}",
+        className="tool small",
+        title=f"Plans {device} as if the model had been converted to {element_type}; nothing is converted",
+        **{"data-fallback": "assume", "data-value": f"{number}|{device}|{element_type}"},
+    )
+
+
+def unpin_forced_button() -> html.Button:
+    """Removes the pins by force; other pins stay."""
+    return html.Button(
+        "Unpin forced",
+        className="tool small",
+        title="Removes the pins to devices that do not take the op; other pins stay",
+        **{"data-command": "unpin-forced"},
+    )
+
+
 def condition_title(condition: str) -> str:
     """The tooltip of a reason that a condition of the device table is behind."""
     if condition in ("true", "false"):

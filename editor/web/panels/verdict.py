@@ -13,16 +13,23 @@ from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_st
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
 from editor.placement.state_memory import state_memory
+from editor.placement.wrong_types import wrong_types
 from editor.text import (
     human_bytes,
     human_rate,
     human_seconds,
+    joined,
     pluralize,
     rough_rate,
     rough_seconds,
 )
 from editor.web.panels.layout_figures import context_of, details_of, rate
-from editor.web.panels.parts import basis_badge, kind_badge
+from editor.web.panels.parts import (
+    basis_badge,
+    kind_badge,
+    plan_as_button,
+    unpin_forced_button,
+)
 from editor.web.view import figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
@@ -95,12 +102,34 @@ def verdict(document: Document) -> list[Any]:
     if (remark := _fits_until(document)) is not None:
         said = _sentence(remark, "; ", *said.children) if said else _sentence(remark)
     told = [head, said, *assumed]
+    if (warning := _against_tables(document)) is not None:
+        says_more = remark is not None or measured_run(document) is not None
+        told = [head, *([said] if says_more else []), warning, *assumed]
     if document.placement.settings.policy == "pipeline":
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
         if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
             aim = "Pipeline aims at the tokens of all sequences in flight; those of a single one may take longer."
         told.append(_sentence(aim))
     return told
+
+
+def _against_tables(document: Document) -> html.P | None:
+    """What the plan asks of a device that does not take it, or a device that takes hardly anything; with the way out."""
+    placement = document.placement
+    if ops := placement.forced_ops:
+        names = sorted({document.devices[d].name for d in placement.device_of_op[ops]})
+        take = "does not take" if len(names) == 1 else "do not take"
+        words = f"{pluralize(len(ops), 'op')} forced onto {joined(names)}, which {take} {'it' if len(ops) == 1 else 'them'}"
+        return _with_way(words, unpin_forced_button(), "Figures assume that it runs there")
+    for each in wrong_types(placement):
+        button = plan_as_button(each.number, each.device.name, each.plan_as)
+        of = f"{each.device.name} has {each.ops:,} of {pluralize(len(placement.placed_ops), 'op')}"
+        return _with_way(each.text, button, of)
+    return None
+
+
+def _with_way(words: str, way: Any, title: str, look: str = "") -> html.P:
+    return html.P([html.Span(words), " ", way], className=f"sentence with-way {look}", title=title)
 
 
 def _fits_until(document: Document) -> html.Button | None:
@@ -153,7 +182,7 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
             title="The policy “Optimal within memory”: the least latency of what fits",
             **{"data-command": "policy-memory"},
         )
-    return html.P([html.Span(words), " ", way], className="sentence unfit", title="\n".join(needs))
+    return _with_way(words, way, "\n".join(needs), "unfit")
 
 
 def _said(document: Document) -> list[Any]:

@@ -1,0 +1,91 @@
+"""What stands in the way of a plan is said in its headline, with the button that ends it."""
+
+from __future__ import annotations
+
+from pages import EXAMPLES, Serve, ready, says, wait_for_figure
+from playwright.sync_api import Page, expect
+
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+def test_a_float_model_on_a_device_of_int8_has_one_click_to_plan_it_as_int8(
+    page: Page, serve: Serve
+) -> None:
+    """The Edge TPU opened with all ops on the CPU; the way out was a row of a closed table."""
+    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),CPU").url)
+    ready(page)
+    verdict = page.locator("#verdict")
+    expect(
+        verdict.get_by_text("NPU takes int8 or uint8 only; this model is float32")
+    ).to_be_visible()
+    says(page.locator("#inspector"), "no ops")
+    verdict.get_by_role("button", name="Plan as int8").click()
+    expect(verdict.get_by_text("this model is float32")).to_have_count(0)
+    says(page.locator("#devices [data-row-device='0']"), "as if int8")
+    says(page.locator("#devices [data-row-device='0']"), "100 ops")
+
+
+def test_a_device_says_where_its_limits_are_from_and_of_when(page: Page, serve: Serve) -> None:
+    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),H(hailo8),CPU").url)
+    ready(page)
+    page.click("role=tab[name='Devices']")
+    official = page.get_by_text("Its limits: published list of 2019, read 2026-11-23.")
+    expect(official).to_be_visible()
+    expect(official.get_by_role("link", name="[source]")).to_have_attribute(
+        "href", r"https://coral.withgoogle.com/docs/edgetpu/models-intro/"
+    )
+    unofficial = page.get_by_text("Its limits: unofficial list of what somebody tried")
+    expect(unofficial).to_contain_text("Dataflow Compiler 3.32.0")
+
+
+def test_pins_against_the_table_are_counted_and_dropped_without_the_others(
+    page: Page, serve: Serve
+) -> None:
+    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),CPU").url)
+    ready(page)
+    verdict = page.locator("#verdict")
+    page.evaluate("hetero.paint([hetero.page.view.ops[9]], 1)")
+    wait_for_figure(page, "pins", 1)
+    page.evaluate("hetero.paint(hetero.page.view.ops.slice(2, 5), 0)")
+    says(page.locator("#notice"), "3 ops were not painted: NPU does not take them.")
+    page.get_by_role("button", name="Paint anyway").click()
+    wait_for_figure(page, "pins", 4)
+    expect(verdict.get_by_text("3 ops forced onto NPU, which does not take them")).to_be_visible()
+    says(page.locator("#inspector"), "3 by force")
+    says(page.locator("#pins"), "4 pinned ops, 3 by force")
+    assert page.evaluate("heteroCy.nodes('.forced').length") == 3
+
+    page.click("role=tab[name='Fallbacks']")
+    expect(page.locator("#fallbacks").get_by_role("button", name="Unpin forced")).to_be_visible()
+    verdict.get_by_role("button", name="Unpin forced").click()
+    wait_for_figure(page, "pins", 1)
+    expect(verdict.get_by_text("forced")).to_have_count(0)
+    assert page.evaluate("heteroCy.nodes('.forced').length") == 0
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 4)
+
+    # In the type that the device takes, these pins are pins as others.
+    page.locator("#fallbacks").get_by_role("button", name="Plan as int8").click()
+    expect(verdict.get_by_text("forced")).to_have_count(0)
+    says(page.locator("#pins"), "4 pinned ops")
+    expect(page.locator("#pins").get_by_text("by force")).to_have_count(0)
+    assert page.evaluate("heteroCy.nodes('.forced').length") == 0
+
+
+def test_time_that_is_lost_stays_an_estimate_beside_what_a_benchmark_measured(
+    page: Page, serve: Serve
+) -> None:
+    page.goto(serve(MODEL, "--devices", str(EXAMPLES / "devices" / "runtimes.yaml")).url)
+    ready(page)
+    page.click("role=tab[name='Fallbacks']")
+    head = page.locator("#fallbacks-table thead")
+    says(head, "Time lost estimate from shapes")
+    expect(head.get_by_text("Subgraphs took")).to_have_count(0)
+    page.click("role=tab[name='Benchmark']")
+    page.fill("#bench-seconds", "0.5")
+    page.click("#bench-start")
+    says(page.locator("#verdict"), "measurement", timeout=90_000)
+    page.click("role=tab[name='Fallbacks']")
+    says(head, "Time lost estimate from shapes")
+    says(head, "Subgraphs took measurement")
+    says(page.locator("#fallbacks-table tbody tr").first, "subgraph 1: ")
