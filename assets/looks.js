@@ -241,7 +241,10 @@
     const entries = [
       cy.edges(".boundary").nonempty() && ["boundary", "to another subgraph of the same device"],
       states.length > hidden.length && ["state", "kept for the next step"],
-      hidden.nonempty() && ["state", `${many} ${many === 1 ? "state" : "states"} kept for the next step: select an op to see its own`],
+      hidden.nonempty() && [
+        "state",
+        `${many} ${many === 1 ? "state" : "states"} kept for the next step: select an op to see its own`,
+      ],
     ].filter((entry) => entry !== false);
     box.hidden = !entries.length;
     box.replaceChildren(
