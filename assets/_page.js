@@ -86,6 +86,7 @@
 
   /** @param {string} path */
   function go(path) {
+    if (path) window.hetero.takeAlong(path);
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
   }

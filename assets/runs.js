@@ -84,6 +84,7 @@
         pressed.prop_id.split(".")[0]
       ];
     editor.set("bench-problem", { children: null });
+    editor.closeNotice(); // what was refused before is over
     setButtons(true);
     try {
       await editor.ask("runs", {

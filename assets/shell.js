@@ -178,6 +178,16 @@
     if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what }));
   }
 
+  /* The same model at other sizes opens with the tab and the colours that are chosen. */
+  /** @type {Hetero["takeAlong"]} */
+  function takeAlong(path) {
+    const other = `hetero-editor-view-${path.replace("/d/", "")}`;
+    if (!page.view || other === place()) return;
+    const { tab, colour } = viewed(),
+      theirs = JSON.parse(sessionStorage.getItem(other) || "{}");
+    sessionStorage.setItem(other, JSON.stringify({ ...theirs, tab, colour }));
+  }
+
   /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
@@ -285,6 +295,6 @@
     }, 50);
   }
 
-  editor.provide({ labelFields, remember, recall, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
+  editor.provide({ labelFields, remember, recall, takeAlong, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
   editor.callbacks({ intoView });
 })(window.hetero);

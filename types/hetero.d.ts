@@ -405,6 +405,7 @@ interface Hetero {
   openVersions(other: string): void;
   downloadComparison(): void;
   closePanes(): boolean;
+  takeAlong(path: string): void;
   tickPane(button: HTMLElement): void;
   panesFollow(): Promise<void>;
   panesRestyle(): void;

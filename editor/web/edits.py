@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
-from editor.graph.states import tokens_of_step
+from editor.graph.states import prompt_at, tokens_of_step
 from editor.placement.choices import COST_POLICIES
 from editor.placement.device_profile import best_source, costs_of, forget_profile, put_back_profile
 from editor.placement.filter import matching
@@ -220,8 +220,20 @@ def _use_phase(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
     placements = phases.placements.get(edit.name) if phases is not None else None
     if placements is None:
         raise EditorError("These placements are not kept any more; place both phases again.")
-    phase = "the tokens" if tokens_of_step(document.graph) == 1 else "the prompt"
-    document.adopt(f"{edit.name}: {phase}", with_phase(document.placement, placements).settings)
+    assert phases is not None
+    one = tokens_of_step(document.graph) == 1
+    phase, made_for = (
+        ("the tokens", phases.lengths.before_last) if one else ("the prompt", phases.lengths.prompt)
+    )
+    try:
+        document.adopt(f"{edit.name}: {phase}", with_phase(document.placement, placements).settings)
+    except EditorError as error:
+        if (opened := prompt_at(document.graph)) <= made_for:
+            raise
+        raise EditorError(
+            f"{edit.name!r} is placed for {made_for:,} tokens, and has no room for the {opened:,} of the sizes that are open: "
+            f"place both phases with a prompt of {opened:,} or more, or open a token of {made_for:,} first.\n{error}"
+        ) from None
 
 
 def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Outcome:

@@ -300,3 +300,19 @@ def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_ne
     expect(page.locator(".popover-panel")).to_have_count(0)
     expect(page.locator("#phases-result > *").last).to_be_visible(timeout=30_000)
     expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
+
+
+def test_other_sizes_open_with_the_tab_and_lengths_that_reach_as_far(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '8MB')}")
+    ready(page)
+    page.click("role=tab[name=Memory]")
+    page.click("#sizes-open")
+    expect(page.get_by_text("Total tokens are past and new ones together.")).to_have_count(0)
+    page.get_by_role("spinbutton", name="past_sequence_length").fill("700")
+    page.click("#sizes-apply")
+    says(page.locator("#sizes-open"), "past tokens 700", timeout=30_000)
+    expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
+    page.click("role=tab[name=Compare]")
+    expect(page.locator("#phases-lengths")).to_have_value("prompt=700,new=64")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES
+from decoders import plain_decoder
 
 from editor.errors import EditorError
 from editor.placement import device_profile
@@ -22,7 +23,14 @@ from editor.web.benchmark_state import JobOptions
 from editor.web.edit_answers import answer_edits
 from editor.web.edit_queue import Answer, EditQueue
 from editor.web.edits import HANDLERS, apply
-from editor.web.messages import DrawingRequest, Edits, EditsAnswer, HistoryEdit, validated
+from editor.web.messages import (
+    DrawingRequest,
+    Edits,
+    EditsAnswer,
+    HistoryEdit,
+    LayoutEdit,
+    validated,
+)
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import outcome, pins_summary
 from editor.web.panels.profiles import profiles_view
@@ -30,6 +38,7 @@ from editor.web.routes import canvas_routes
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.phases import of_phase
 from editor.workspace.solver import Solver
 
 
@@ -429,3 +438,29 @@ def test_another_policy_ends_what_a_layout_tries_first(state: AppState, document
     do(state, document, do="automatic", policy="priority", **chosen)
     assert "first" not in document.placement.settings.policy_options
     assert "tries" not in str(pins_summary(document))
+
+
+def test_a_placement_for_fewer_tokens_than_are_open_says_so_where_it_does_not_fit(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The refusal spoke of pins that the button itself had made."""
+    model = str(plain_decoder(tmp_path / "decoder.onnx"))
+    sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": 127}
+    speeds = {"peakCompute": 1e13, "peakDramBw": 1e12, "link": {"bandwidth": 1e11, "latency": 1e-7}}
+    card = {"name": "Card", "backendName": "CUDA", **speeds}
+    needed = {
+        past: state.open(
+            OpenRequest(model, [card], {**sizes, "past_sequence_length": past})
+        ).placement.run_memory.peaks["Card"]
+        for past in (4, 127)
+    }
+    limited = [{**card, "memory": sum(needed.values()) // 2}, {"name": "CPU", "peakCompute": 1e9}]
+    opened = state.open(OpenRequest(model, limited, sizes))
+    opened.set_automatic("memory", {}, "minimal")
+    with state.tasks.begin(opened.id, "Placing prompt and tokens") as task:
+        found = state.phases(opened, "prompt=2,new=3", task)
+    on_card = {n: of_phase(opened.graph, p).op_counts["Card"] for n, p in found.placements.items()}
+    name = max(on_card, key=on_card.__getitem__)
+    said = "is placed for 3 tokens, and has no room for the 127 of the sizes that are open"
+    with pytest.raises(EditorError, match=said):
+        HANDLERS[LayoutEdit](state, opened, LayoutEdit(do="use-phase", name=name))

@@ -190,7 +190,7 @@ def test_a_language_model_makes_tokens_and_its_prompt_the_first_one(
     assert re.search(r"[\d.]+ tokens/s'", _words(token)) and "tokens/s" in _status(token)
     assert "of all sequences in flight together" in _words(token)
     compared = str(compare_view(token, token.layouts()))
-    assert "'Max tokens/s'" in compared and "Throughput in tokens/s" in compared
+    assert "'Max tokens/s', " in compared and "Throughput in tokens/s" in compared
     figures = {"mode": "throughput", "median": 0.03, "throughput": 62.5, "requests": 2}
     unsplit = {"device": "OpenVINO.CPU", "figure": 50.0, "words": "25 % faster"}
     kept = {**figures, "estimated": False, "unsplit": unsplit, "baselines": {}}
@@ -258,6 +258,23 @@ def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> No
         {"name": "CPU"},
     ]
     assert "not known" not in _words(state.open(OpenRequest(model, limited)))
+
+
+def test_layouts_that_do_not_fit_are_neither_faster_nor_drawn(state: AppState) -> None:
+    """What exceeds the memory of a card had a green "2x less" and the shortest bar."""
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    card = {"name": "Card", "backendName": "CUDA", "peakCompute": "10 TOPS", "peakDramBw": "1 TB/s"}
+    table = [{**card, "memory": "3 MB"}, {"name": "CPU", "peakCompute": "1 TOPS"}]
+    opened = state.open(OpenRequest(model, table))
+    opened.set_automatic("memory", {}, "minimal")
+    shown = compare_view(opened, opened.layouts())
+    rows = {row.children[1].children[0].children: row for row in shown[1].children[1].children[1:]}
+    greedy = rows["OpenVINO HETERO rule (simulated)"]
+    assert "over the memory of Card" in str(greedy) and greedy.className == "over-memory"
+    figures = [str(cell) for cell in greedy.children if re.search(r"\d [mµ]?s|/s", str(cell))]
+    assert figures and not any("delta" in each for each in figures)
+    bars = [str(each) for each in shown if "compare-chart" in str(each)]
+    assert "data-bar='this plan'" in bars[0] and "HETERO" not in bars[0]
 
 
 def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppState) -> None:

@@ -174,13 +174,6 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             lines.append(html.Tr([_sizes_cell(row, names), problem]))
             continue
         f = row.figures
-        spread = html.Span(
-            [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
-                for n, c in f["ops"].items()
-            ],
-            className="spread",
-        )
         held = [_memory_of(n, b, limits[n], colours[n]) for n, b in f["memory"].items() if b]
         lines.append(
             html.Tr(
@@ -194,7 +187,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                         ]
                     ),
                     html.Td(rate(per_second(f), bool(f["assumed_speeds"]))),
-                    html.Td(spread),
+                    html.Td(_spread(f["ops"], colours)),
                     html.Td(pluralize(row.moved_ops, "op")),
                     html.Td(str(f["subgraphs"])),
                     html.Td(moved_in_words(f["moved"], f["unknown"])),
@@ -238,6 +231,17 @@ def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Spa
         [swatch(colour), f"{human_bytes(size)}{' over' if over else ''} "],
         title=what,
         className="warn" if over else "",
+    )
+
+
+def _spread(counts: Mapping[str, int], colours: Mapping[str, str]) -> html.Span:
+    """How many ops each device has."""
+    return html.Span(
+        [
+            html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
+            for n, c in counts.items()
+        ],
+        className="spread",
     )
 
 
@@ -287,13 +291,6 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ops = differing(now, layout.placement)
         mine = layout.name == PRESENT
         unable = [] if mine else layout.placement.forced_ops
-        spread = html.Span(
-            [
-                html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
-                for n, c in row["ops"].items()
-            ],
-            className="spread",
-        )
         buttons = (
             []
             if mine
@@ -322,6 +319,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
             else None
         )
+        over = _over_memory(layout)
         title = html.Td(
             [
                 html.Span(
@@ -330,7 +328,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 _alike(layout, twins),
                 _other_devices(layout),
                 again,
-                _over_memory(layout),
+                over,
                 _audited(layout),
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
@@ -338,8 +336,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         bases = Bases(
             basis, own_basis, mine, bool(row["assumed_speeds"]), bool(base["assumed_speeds"])
         )
-        latency = Figure(row["predicted"], base["predicted"], human_seconds, bases)
-        most = Figure(per_second(row), per_second(base), rate, bases, True)
+        # what does not fit is not faster or slower
+        beside = row if over is not None else base
+        latency = Figure(row["predicted"], beside["predicted"], human_seconds, bases)
+        most = Figure(per_second(row), per_second(beside), rate, bases, True)
         figure_of = {"latency": latency, "throughput": most}
         plans = {head: measured.run(now, mode) for head, mode in modes.items()}
         runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
@@ -354,14 +354,14 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         if unable:  # a plan that cannot run has no speed
             words = _why_no_speed(layout.placement)
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
-        else:
+        elif over is None or mine or runs[aim] is not None:
             bars.append(Bar(layout.name, figure_of[aim], runs[aim]))
         rows.append(
             html.Tr(
                 [
                     html.Td(_tick(layout.name)),
                     title,
-                    html.Td(spread),
+                    html.Td(_spread(row["ops"], colours)),
                     count_cell(row["subgraphs"], base["subgraphs"], str),
                     count_cell(row["transfers"], base["transfers"], str),
                     count_cell(
@@ -373,7 +373,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                     *speeds,
                     _pins(layout, row["pins"]),
                     html.Td(buttons, className="buttons"),
-                ]
+                ],
+                className="over-memory" if over is not None else "",
             )
         )
     return [
@@ -422,6 +423,7 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
     """
 
     kind: list[Any] = [basis_badge(basis)]
+    tokens = unit == TOKENS_PER_SECOND
     if measured:
         beside = "otherwise "
         kind.insert(
@@ -444,9 +446,9 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
     head.insert(
         -1,
         html.Th(
-            f"Max {unit}",
+            [f"Max {unit}", html.Span(", many at once", className="hint") if tokens else None],
             title=f"What was not measured is of the same kind as latency: {basis}. By the busiest processor, with a "
-            f"{'sequence' if unit == TOKENS_PER_SECOND else 'request'} for each device in flight; "
+            f"{'sequence' if tokens else 'request'} for each device in flight; "
             "runtimes on one CPU take turns on it",
         ),
     )
@@ -533,10 +535,14 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
     names = [name for name, first in twins.items() if first == layout.name]
     if not names:
         return None
+    titles = dict[str, list[str]]()
+    for name in names:
+        short = name.removesuffix(" rule (simulated)").removesuffix(" (its own query_model)")
+        titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
     words: list[Any] = ["the same: "]
-    for i, name in enumerate(names):
+    for i, (short, lines) in enumerate(titles.items()):
         words += [", "] if i else []
-        words.append(html.Span(name, title=_MEANT.get(name)))
+        words.append(html.Span(short, title="\n".join(lines)))
     return html.Div(words, className="hint alike")
 
 

@@ -262,10 +262,10 @@ def _measured_difference(mode: str, run: Run, plans: Run, figure: Figure) -> lis
         return [_hint(words)]
     mine, other = _interval(run, mode), _interval(plans, mode)
     if mine is None or other is None:
-        return [_hint(f"{_TOO_CLOSE}: too few turns for an interval")]
+        return [_hint(_TOO_CLOSE, "Too few turns for an interval")]
     value, base = _of_run(run, mode), _of_run(plans, mode)
     if compare_medians(mine, other, value / base) == NO_DIFFERENCE:
-        return [_hint(f"{_TOO_CLOSE}: the 95 % intervals overlap")]
+        return [_hint(_TOO_CLOSE, "The 95 % intervals overlap")]
     return [_change(value, base, figure.form, figure.more_is_better)]
 
 
@@ -295,7 +295,7 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
         way = "Profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
         way = "Profile first"
-    return [shown, " ", html.Span(_TOO_CLOSE, className="hint", title=way)]
+    return [shown, " ", _hint(_TOO_CLOSE, way)]
 
 
 def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:
@@ -322,5 +322,5 @@ def _change(
     return html.Span(text, className="delta better" if good else "delta worse")
 
 
-def _hint(words: str) -> html.Span:
-    return html.Span(words, className="hint")
+def _hint(words: str, title: str = "") -> html.Span:
+    return html.Span(words, className="hint", title=title or None)

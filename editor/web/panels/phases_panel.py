@@ -9,7 +9,13 @@ from typing import Any
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.graph.states import sequence_dim, states_of, tokens_of_step
+from editor.graph.states import (
+    parse_lengths,
+    prompt_at,
+    sequence_dim,
+    states_of,
+    tokens_of_step,
+)
 from editor.placement.kept import moved_ops
 from editor.text import human_bytes, pluralize
 from editor.web import controls
@@ -32,13 +38,15 @@ def phases_form(graph: Graph) -> list[Any]:
     """Asks for the lengths of an answer, where the model has phases."""
     if not has_phases(graph):
         return []
+    usual = parse_lengths(DEFAULT_LENGTHS, "Lengths")
+    prompt = max(usual.prompt, prompt_at(graph))  # else a placement has no room for what is open
     return [
         html.Div(
             [
                 html.H3("Prompt and tokens"),
                 controls.Field(
                     id="phases-lengths",
-                    value=DEFAULT_LENGTHS,
+                    value=f"prompt={prompt},new={usual.new}",
                     placeholder=DEFAULT_LENGTHS,
                     width=190,
                     **{"aria-label": "Tokens of the prompt, and new tokens"},
