@@ -159,6 +159,8 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
         return "", None
     same_cut = np.array_equal(before.subgraphs, placement.division.subgraph_of_op)
     text = "No change: same placement" + ("." if same_cut else ", other subgraphs.")
+    if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
+        text += " No device has a limit of its memory: set one in Memory."
     return text, notice(text)
 
 

@@ -229,7 +229,7 @@ def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_
     page.keyboard.press("2")
     page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
     wait_for_figure(page, "pins", 1)
-    says(page.locator("#ribbon-text"), re.compile("estimated .* from shapes"))
+    says(page.locator("#ribbon-text"), re.compile("estimated .* in ops"))
     page.keyboard.press("Control+z")  # back at the plan that was measured
     says(page.locator("#ribbon-text"), "measured")
 

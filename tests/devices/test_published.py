@@ -342,6 +342,27 @@ def mobilenet() -> Graph:
     return editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ([1, 21, 28, 28], [1, 21, 224, 224], False),
+        ([1, 28, 28, 21], [1, 224, 224, 21], False),
+        ([1, 28, 28, 21], [1, 84, 84, 21], True),
+        ([1, 28, 28, 21], [1, 224, 112, 21], True),
+    ],
+)
+def test_height_and_width_are_found_in_either_order_of_dimensions(
+    before: list[int], after: list[int], refused: bool, tmp_path: Path
+) -> None:
+    """Eight times the size was refused where the channels are last."""
+    size = numpy_helper.from_array(np.array(after, np.int64), "size")
+    resize = helper.make_node("Resize", ["x", "", "", "size"], ["y"], mode="linear")
+    graph = saved(tmp_path, [resize], {"x": list(before)}, ["y"], [size])
+    said = reasons(graph, "  preset: ethos-u65\n  assumes: int8\n")["y"]
+    assert bool(said) is refused
+    assert ("only 2, 4 or 8 times the size" in said) is refused
+
+
 def test_a_limit_of_dimensions_refuses_ops_whose_tensors_have_more(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Reshape", ["x", "six"], ["r"]),

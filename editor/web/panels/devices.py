@@ -193,7 +193,7 @@ def _bound(document: Document, result: Assignment, in_figures: Callable[[float],
     objective, bound = result.objective or 0.0, result.bound or 0.0
     gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
     same = result.human(objective) == result.human(bound) or gap <= 0
-    how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
+    how_far = "reached" if same else f"this plan is {gap:{'.0f' if gap >= 1 else '.1g'}} % above"
     given = " with your pins" if document.placement.settings.pins else ""
     return f"Lower bound{given} by these costs {in_figures(bound)} ({how_far})"
 

@@ -164,6 +164,8 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
     longest = max(
         (max((value, *(ends or ()))) for *_, value, ends in shown if value <= limit), default=0.0
     )
+    if any(value > limit for *_, value, _ in shown):
+        longest = max(longest, limit)  # what is cut is seen to be longer
     kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, *_ in shown)]
     legend = [
         html.Span([html.Span(className=f"bar {kind}"), kind.participle], className="bar-key")

@@ -61,8 +61,8 @@ def outputs_card(result: BenchmarkResult) -> html.Div:
     ):  # the split is right, and that is all that is known
         word, look = f"{word}, without {joined(result.not_simulated)}", "verdict"
     details = (
-        f"absolute; {d.max_relative:.2g} relative"
-        + (f", tolerance {d.tolerance}" if d.outputs else ""),
+        "relative" + (f", tolerance {d.tolerance}" if d.outputs else ""),
+        f"{d.max_absolute:.2g} absolute",
         f"against the unsplit model on {d.reference}",
         result.narrowed,
         result.first_difference,
@@ -70,7 +70,7 @@ def outputs_card(result: BenchmarkResult) -> html.Div:
     )
     return card(
         "Largest difference",
-        [html.B(f"{d.max_absolute:.2g}"), html.Span(word, className=look)],
+        [html.B(f"{d.max_relative:.2g}"), html.Span(word, className=look)],
         " · ".join(filter(None, details)),
     )
 
