@@ -634,7 +634,9 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         message = told(json.dumps(kit).encode(), "profile.json")
         assert message["bad"] and "\nmeasured on CPU, not on NPU\n" in message["text"]
         document.set_automatic("optimal", {"costs": "measured"}, "minimal")
-        assert "NPU measured on CPU, profile of NPU measured on a busy" in headline(document).beside
+        assert "NPU measured on CPU, profile of NPU measured on a busy" in ", ".join(
+            headline(document).assumptions
+        )
         doubts = str(profiles_view(document))
         assert "measured on CPU, not on NPU; whole 0 took" in doubts
         assert "the machine was not quiet" in doubts
