@@ -166,9 +166,9 @@
   /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
 
   const place = () => `hetero-editor-view-${page.view.document}`;
-  const viewed = () => {
+  const viewed = (at = place()) => {
     try {
-      return JSON.parse(sessionStorage.getItem(place()) || "{}");
+      return JSON.parse(sessionStorage.getItem(at) || "{}");
     } catch (_error) {
       return {};
     }
@@ -183,9 +183,8 @@
   function takeAlong(path) {
     const other = `hetero-editor-view-${path.replace("/d/", "")}`;
     if (!page.view || other === place()) return;
-    const { tab, colour } = viewed(),
-      theirs = JSON.parse(sessionStorage.getItem(other) || "{}");
-    sessionStorage.setItem(other, JSON.stringify({ ...theirs, tab, colour }));
+    const { tab, colour } = viewed();
+    sessionStorage.setItem(other, JSON.stringify({ ...viewed(other), tab, colour }));
   }
 
   /** @type {Hetero["recall"]} */

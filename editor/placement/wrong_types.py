@@ -41,7 +41,7 @@ class WrongType:
 
 
 def wrong_types(placement: Placement) -> list[WrongType]:
-    """The devices of which this is so, in the order of the table."""
+    """Returns the devices that refuse more than half of the ops for their element type, in the order of the table."""
     found, placed = [], placement.placed_ops.tolist()
     for number, device in enumerate(placement.devices):
         published, reasons = device.published, placement.constraints.capabilities[number].reasons

@@ -217,16 +217,14 @@ def _adopt(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
 def _use_phase(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
     """Makes a way to place both phases the plan, as far as it is of the phase of the document."""
     phases = state.phased.get(document)
-    placements = phases.placements.get(edit.name) if phases is not None else None
-    if placements is None:
+    if phases is None or edit.name not in phases.placements:
         raise EditorError("These placements are not kept any more; place both phases again.")
-    assert phases is not None
-    one = tokens_of_step(document.graph) == 1
-    phase, made_for = (
-        ("the tokens", phases.lengths.before_last) if one else ("the prompt", phases.lengths.prompt)
-    )
+    phase, made_for = "the prompt", phases.lengths.prompt
+    if tokens_of_step(document.graph) == 1:
+        phase, made_for = "the tokens", phases.lengths.before_last
     try:
-        document.adopt(f"{edit.name}: {phase}", with_phase(document.placement, placements).settings)
+        chosen = with_phase(document.placement, phases.placements[edit.name])
+        document.adopt(f"{edit.name}: {phase}", chosen.settings)
     except EditorError as error:
         if (opened := prompt_at(document.graph)) <= made_for:
             raise

@@ -117,18 +117,23 @@ def test_a_set_is_opened_changed_edited_and_exported(
     says_exactly(figure, after)
 
 
-def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
-    page: Page, serve: Serve, tmp_path: Path
-) -> None:
+def two_chains(serve: Serve, tmp_path: Path, memory: str) -> str:
+    """The address of a set of two models, "first" and "second", on a card of so much memory and the CPU."""
     folder, side = tmp_path / "models", 128
     for name in ("first", "second"):
         weighted_chain(folder / f"{name}.onnx", 4, side)
     devices = tmp_path / "devices.yaml"
     devices.write_text(
-        "- {name: Card, backendName: GPU, memory: 400kB, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}\n"
+        f"- {{name: Card, backendName: GPU, memory: {memory}, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}}\n"
         "- {name: CPU, backendName: CPU}\n"
     )
-    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    return serve(str(folder), "--devices", str(devices)).url
+
+
+def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    page.goto(two_chains(serve, tmp_path, "400kB"))
     unfit = page.get_by_text("Does not fit: Card needs")
     expect(page.locator(".set-figure")).to_be_visible()
     expect(unfit).to_have_count(0)
@@ -159,15 +164,7 @@ def test_an_open_model_of_a_set_follows_strokes_in_another(
     page: Page, serve: Serve, tmp_path: Path
 ) -> None:
     """What the others take stayed what it was when the set was placed."""
-    folder, side = tmp_path / "models", 128
-    for name in ("first", "second"):
-        weighted_chain(folder / f"{name}.onnx", 4, side)
-    devices = tmp_path / "devices.yaml"
-    devices.write_text(
-        "- {name: Card, backendName: GPU, memory: 1MB, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}\n"
-        "- {name: CPU, backendName: CPU}\n"
-    )
-    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    page.goto(two_chains(serve, tmp_path, "1MB"))
     other = page.context.new_page()
     address = page.get_by_role("link", name="first", exact=True).get_attribute("href")
     other.goto(page.url.rstrip("/").split("/set")[0] + str(address))

@@ -197,10 +197,10 @@ def test_a_run_beyond_the_context_that_fits_says_so(tmp_path: Path) -> None:
     (state,) = state_memory(small.placement)
     assert state.fits_until is not None
     beyond = measure_tokens("plan", small.placement, state.fits_until, 4)
-    assert beyond.full == (("A", state.fits_until),)
+    assert beyond.full_at == (("A", state.fits_until),)
     said = f"The memory of A is full at about {state.fits_until:,} tokens (estimate); this run goes to "
     assert f"{said}{state.fits_until + 2:,}" in beyond.text()
-    assert not measure_tokens("plan", small.placement, 4, 3).full
+    assert not measure_tokens("plan", small.placement, 4, 3).full_at
 
 
 def test_planned_devices_are_simulated_and_the_benchmark_says_so(tmp_path: Path) -> None:

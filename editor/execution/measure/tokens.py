@@ -82,8 +82,8 @@ class TokenBenchmark:
     """The device that runs all of the plan, which then is the unsplit model on it; "" where several do"""
     fingerprint: str = ""
     """Of the placement, by which a report knows its plan"""
-    full: tuple[tuple[str, int], ...] = ()
-    """(device, tokens) where a device is estimated to have room for no context as long as that of the run"""
+    full_at: tuple[tuple[str, int], ...] = ()
+    """(device, tokens) of each device whose memory is estimated to be full at a shorter context than that of the run"""
 
     @property
     def within_tolerance(self) -> bool:
@@ -121,7 +121,7 @@ class TokenBenchmark:
         lines += [
             f"The memory of {device} is full at about {tokens:,} tokens (estimate); this run goes to "
             f"{Lengths(self.prompt, self.new).before_last:,}"
-            for device, tokens in self.full
+            for device, tokens in self.full_at
         ]
         lines += [
             f"  after {context} tokens: {human_seconds(seconds)} a token"
@@ -173,7 +173,7 @@ class TokenBenchmark:
             "within_tolerance": self.within_tolerance,
             "reference": self.reference,
             "states": [[s.output, s.input] for s in self.states],
-            "full": [list(pair) for pair in self.full],
+            "full_at": [list(pair) for pair in self.full_at],
         }
 
 
