@@ -15,9 +15,9 @@ def test_a_float_model_on_a_device_of_int8_has_one_click_to_plan_it_as_int8(
     page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),CPU").url)
     ready(page)
     verdict = page.locator("#verdict")
-    expect(
-        verdict.get_by_text("NPU takes int8 or uint8 only; this model is float32")
-    ).to_be_visible()
+    words = "NPU takes int8 or uint8 only; this model is float32"
+    expect(verdict.get_by_text(words)).to_be_visible()
+    expect(verdict.get_by_text(words)).to_have_attribute("title", words)  # a short window cuts it
     says(page.locator("#inspector"), "no ops")
     verdict.get_by_role("button", name="Plan as int8").click()
     expect(verdict.get_by_text("this model is float32")).to_have_count(0)

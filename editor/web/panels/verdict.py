@@ -129,7 +129,11 @@ def _against_tables(document: Document) -> html.P | None:
 
 
 def _with_way(words: str, way: Any, title: str, look: str = "") -> html.P:
-    return html.P([html.Span(words), " ", way], className=f"sentence with-way {look}", title=title)
+    return html.P(
+        [html.Span(words, title=words), " ", way],
+        className=f"sentence with-way {look}",
+        title=title,
+    )
 
 
 def _fits_until(document: Document) -> html.Button | None:
