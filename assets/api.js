@@ -46,6 +46,7 @@
     link.download = decodeURIComponent(name);
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    return link.download;
   }
 
   /** @type {Hetero["component"]} */
@@ -56,10 +57,18 @@
   function complain(error) {
     const { status, message } = /** @type {{ status?: number, message: string }} */ (error);
     if (!status || status === 409) return;
-    const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
-    const note = ["div", { className: "note bad", role: "alert" }, ["div", { className: "message" }, message], close];
-    editor.set("notice", { children: component("StaticHtml", { tree: [note] }) });
+    note(message, { className: "note bad", role: "alert" });
   }
 
-  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain });
+  /** @type {Hetero["tell"]} */
+  const tell = (text) => note(text, { className: "note", role: "status" });
+
+  /** @param {string} text @param {Record<string, string>} how */
+  function note(text, how) {
+    const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
+    const tree = [["div", how, ["div", { className: "message" }, text], close]];
+    editor.set("notice", { children: component("StaticHtml", { tree }) });
+  }
+
+  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain, tell });
 })(window.hetero);

@@ -7,6 +7,9 @@
   /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
   const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
+  /* Named one by one in the legend. */
+  const MOST_SUBGRAPHS = 12;
+
   /* The colour mode where it is a scale and has figures; those of errors come with a measurement. */
   /** @param {Messages.View} view @param {string} [mode] */
   function scaledMode(view, mode = page.colourMode) {
@@ -57,19 +60,20 @@
       box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
       return;
     }
-    if (mode === "subgraph") {
-      box.append("Neighbouring subgraphs differ in colour");
-      return;
-    }
     const kinds = new Map();
     view.ops.forEach((op, i) => {
       const [look, word] = lookOf(view, i),
-        name = mode === "pinned" ? (view.pin[i] ? "pinned" : "automatic") : word;
-      if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [] });
+        names = { pinned: view.pin[i] ? "pinned" : "automatic", subgraph: `${word} · s${view.part[i]}:` },
+        name = names[/** @type {"pinned" | "subgraph"} */ (mode)] ?? word;
+      if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [], part: mode === "subgraph" ? view.part[i] : 0 });
       kinds.get(name).ops.push(op);
     });
+    if (mode === "subgraph" && kinds.size > MOST_SUBGRAPHS) {
+      box.append(`${kinds.size} subgraphs; neighbours differ in colour`);
+      return;
+    }
     [...kinds]
-      .sort((a, b) => b[1].ops.length - a[1].ops.length)
+      .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
       .forEach(([name, kind]) => {
         const item = document.createElement("button"),
           swatch = document.createElement("span");

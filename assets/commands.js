@@ -50,6 +50,16 @@
     editor.selectNothing();
   }
 
+  /* The form of the sizes, at the field for the past tokens of a language model. */
+  function changeContext() {
+    click("sizes-open");
+    setTimeout(() => {
+      const field = /** @type {HTMLInputElement | null} */ (document.querySelector(".context input"));
+      field?.focus();
+      field?.select();
+    }, 50);
+  }
+
   /** @type {Command[]} */
   const FIXED = [
     { id: "brush-select", words: "Select and move", keys: ["V"], run: () => editor.setBrush("select") },
@@ -206,6 +216,7 @@
       run: () => click("sizes-open"),
       when: () => Boolean(editor.byId("sizes-open")),
     },
+    { id: "change-context", words: "Change the length of the context", run: changeContext, hidden: true },
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "picture-graph-png", words: "Picture of the graph, PNG", run: () => editor.picture("png whole") },

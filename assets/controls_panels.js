@@ -113,12 +113,21 @@
     if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
   }
 
+  /* The items of a group that was folded out are in sight. */
+  /** @param {Event} event */
+  function showGroup(event) {
+    const group = /** @type {HTMLElement} */ (event.target);
+    if (group instanceof HTMLDetailsElement && group.open) group.scrollIntoView({ block: "nearest" });
+  }
+
   /** @param {Controls.PopoverProps} props */
   function Popover(props) {
     const { id, label, title, menu, busy, link, end, children } = props;
     const [open, setOpen] = useState(false);
     const box = useRef(/** @type {HTMLElement | null} */ (null)),
-      panel = useRef(/** @type {HTMLElement | null} */ (null));
+      panel = useRef(/** @type {HTMLElement | null} */ (null)),
+      seen = useRef(false);
+    seen.current ||= open; // then it stays: Dash draws anew what it had first, and takes no change that it knows
     const items = () => {
       const all = panel.current?.querySelectorAll(":is(button, input, select):enabled, summary") ?? [];
       return /** @type {HTMLElement[]} */ ([...all]).filter((item) => item.checkVisibility()); // none in a closed group
@@ -126,13 +135,25 @@
 
     useEffect(() => {
       if (!open) return undefined;
+      for (const group of panel.current?.querySelectorAll("details") ?? []) group.open = false;
       items()[0]?.focus();
       /** @param {Event} event */
       const outside = (event) => {
         if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
       };
+      /* A button that is busy has no focus to close by. */
+      /** @param {KeyboardEvent} event */
+      const byEscape = (event) => {
+        if (event.key !== "Escape" || event.target !== document.body) return;
+        event.stopPropagation();
+        setOpen(false);
+      };
       document.addEventListener("pointerdown", outside, true);
-      return () => document.removeEventListener("pointerdown", outside, true);
+      document.addEventListener("keydown", byEscape, true);
+      return () => {
+        document.removeEventListener("pointerdown", outside, true);
+        document.removeEventListener("keydown", byEscape, true);
+      };
     }, [open]);
 
     /** @param {KeyboardEvent} event */
@@ -176,14 +197,16 @@
         editor.icon(props.icon),
         label,
       ),
-      open &&
+      seen.current &&
         h(
           "div",
           {
             ref: panel,
+            hidden: !open,
             role: menu ? "menu" : "dialog",
             "aria-label": label,
             className: "popover-panel",
+            onToggleCapture: showGroup,
             /** @param {Event} event */
             onClick: (event) => {
               if (/** @type {HTMLElement} */ (event.target).closest(menu ? "button" : "[data-command]"))

@@ -36,7 +36,8 @@
   /** @param {unknown} value */
   const text = (value) => JSON.stringify(value === "" || value === undefined ? null : value);
 
-  const showLast = () => editor.byId("device-forms")?.lastElementChild?.scrollIntoView({ block: "nearest" });
+  const forms = () => /** @type {HTMLElement[]} */ ([...(editor.byId("device-forms")?.children ?? [])]),
+    nameIn = (/** @type {HTMLElement} */ form) => form.querySelector("legend b")?.textContent;
 
   /** @param {string | null} text */
   function deviceAdded(text) {
@@ -45,10 +46,12 @@
       editor.edit({
         do: "add-device",
         text,
-        message: { text: `${text} is the last device of the table now; ↑ raises it.${by}`, bad: false },
+        message: { text: `${text} is in the table now; ↑ and ↓ change its place.${by}`, bad: false },
       });
       setTimeout(() => editor.set("device-add", { value: null }), 0);
-      setTimeout(showLast, 600); // its form is there then
+      const known = new Set(forms().map(nameIn)),
+        isNew = (/** @type {HTMLElement} */ form) => !known.has(nameIn(form));
+      setTimeout(() => forms().find(isNew)?.scrollIntoView({ block: "nearest" }), 600); // it is there then
     }
   }
 

@@ -31,14 +31,15 @@
 
   /* A tensor that several ops read is labelled once, on an edge that goes straight down where there is one. */
   /** @param {import("cytoscape").EdgeSingular} edge */
-  const isSaidBeside = (edge) =>
-    edge.hasClass("bent") &&
-    edge
+  function isSaidBeside(edge) {
+    if (!edge.hasClass("bent")) return false;
+    const alike = edge
       .source()
       .outgoers("edge")
-      .not(".bent, .faint")
-      .toArray()
-      .some((other) => other.data("shape") === edge.data("shape"));
+      .not(".faint")
+      .filter((other) => other.data("shape") === edge.data("shape"));
+    return alike.not(".bent").nonempty() || !alike[0].same(edge);
+  }
 
   /**
    * Keeps a box by how high it is, so that few of them are compared with a label.

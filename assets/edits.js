@@ -244,12 +244,8 @@
   function endBox() {
     page.boxing = false;
     const ops = editor.selectedOps();
-    if (painting() && ops.length) {
-      page.cy?.elements(":selected").unselect();
-      paintOrUnpin(ops);
-    } else {
-      editor.reportSelection();
-    }
+    if (painting() && ops.length) paintOrUnpin(ops);
+    editor.reportSelection();
   }
 
   /* A message over the graph, for a moment. */
@@ -319,6 +315,8 @@
     else if (page.region === "between") text = `Click the last op to ${act} everything between.`;
     else if (page.brush === "unpin") text = "Click ops, or shift-drag a box, to unpin.";
     else if (look) text = `Painting with ${look.name}: click ops, or shift-drag a box.`;
+    if (text && painting() && !page.region && editor.selectedOps().length)
+      text += ` Space ${look ? "paints" : "unpins"} the selection.`;
     hint.textContent = text && `${text}  Esc ends.`;
     hint.style.setProperty("--fill", look ? look.fill : "transparent");
     hint.classList.toggle("shown", Boolean(text));

@@ -5,6 +5,7 @@
   const page = editor.page,
     LIT = 3,
     READABLE = 0.4, // names have 8 pixels here
+    NEARLY = 0.65, // how much smaller a graph may get that is still shown whole
     CLEAR = 0.7;
 
   // dash-cytoscape passes the usual sensitivity of the wheel, and Cytoscape warns of any; `tune` sets it.
@@ -284,6 +285,12 @@
     editor.all("[data-step-of]").forEach((note) => {
       note.hidden = note.dataset.stepOf === view.step;
     });
+    editor.all("[data-plan-of]").forEach((name) => {
+      name.textContent = name.dataset.planOf === view.step ? "this plan" : "the plan compared";
+    });
+    editor.all("[data-tick-of]").forEach((tick) => {
+      tick.hidden = tick.dataset.tickOf !== view.step;
+    });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
@@ -413,8 +420,8 @@
     renderer.textureOnViewport = many;
   }
 
-  /* What was opened or closed stays where it was on the screen; what is larger than the room between the cards gets smaller, as
-     long as it can be read. */
+  /* A graph that is shown whole stays so, as long as it gets little smaller. Otherwise what was opened or closed stays where it
+     was on the screen; what is larger than the room between the cards gets smaller, as long as it can be read. */
   /**
    * @param {Cy} cy
    * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
@@ -429,7 +436,12 @@
       frames = cy.nodes(".frame").filter((frame) => editor.opsIn(frame.data("ops")).every((op) => keep.ops.has(op))),
       box = nodes.union(frames).boundingBox({ includeLabels: false }),
       fitting = window.heteroWhole(box, cy.width(), cy.height(), cy.zoom()).zoom,
-      z = fitting < READABLE ? cy.zoom() : fitting;
+      z = fitting < READABLE ? cy.zoom() : fitting,
+      all = cy.elements().boundingBox();
+    if (isAt(cy, whole) && window.heteroWhole(all, cy.width(), cy.height()).zoom >= NEARLY * z) {
+      showWhole(cy, all);
+      return;
+    }
     chosen = true;
     const x = keep.at.x - at.x * z,
       y = Math.min(keep.at.y, cy.height() / 3) - at.y * z;
@@ -495,6 +507,7 @@
       box = cy?.elements().boundingBox();
     if (!box) return;
     const { zoom, x, y } = window.heteroWhole(box, cy.width(), cy.height());
+    given = null; // all of it, also where that is too small to read
     move({ zoom, pan: { x, y } }, () => isWhole(cy, box));
   }
 

@@ -31,8 +31,7 @@
    * @param {string} numbers
    */
   function farName(name, numbers) {
-    const room = 18 - 2 * numbers.length;
-    return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room).replace(/^[./ ]+/, "")}`}`;
+    return `${numbers} ${ending(name, 18 - 2 * numbers.length)}`;
   }
 
   /**
@@ -51,8 +50,22 @@
     };
   }
 
-  /** @param {string} name of an input or output: names of states differ at their ends */
-  const ending = (name) => (name.length <= WORDS ? name : `…${name.slice(1 - WORDS).replace(/^[./ _]+/, "")}`);
+  /**
+   * A name cut to a length at its beginning, between words where that keeps most of it. As `end_of_name` of editor/text.py.
+   * @param {string} name
+   * @param {number} length
+   */
+  function ending(name, length) {
+    if (name.length <= length) return name;
+    const end = name.slice(1 - length).replace(/^[./ _]+/, ""),
+      words = end.replace(/^[^./ _]+[./ _]+/, "");
+    return `…${words.length >= 0.6 * length ? words : end}`;
+  }
+
+  /* A type of op from afar. As `_briefly` of drawing/preview.py. */
+  /** @param {string} type */
+  const briefly = (type) =>
+    type.replace("Normalization", "Norm").replace("Attention", "Attn").replace("AveragePool", "AvgPool");
 
   /** The looks of one plan. */
   class Dresser {
@@ -69,7 +82,7 @@
 
     /** @param {any} data @returns {Looks | null} */
     node(data) {
-      if (data.tensor !== undefined) return fromAfar(ending(data.name), false);
+      if (data.tensor !== undefined) return fromAfar(ending(data.name, WORDS), false);
       return data.ops === undefined ? this.op(data) : this.block(data);
     }
 
@@ -79,7 +92,7 @@
         i = this.index.get(/** @type {number} */ (data.op));
       if (i === undefined) return null;
       const [look, word] = editor.lookOf(view, i, this.mode),
-        far = fromAfar(`${signs([view.device[i]])} ${data.name}`, false);
+        far = fromAfar(`${signs([view.device[i]])} ${briefly(data.name)}`, false);
       return {
         data: {
           fill: look.fill,

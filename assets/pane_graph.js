@@ -47,9 +47,9 @@
      * @param {Messages.PaneDevice[]} devices
      */
     take(layout, devices) {
-      const { ops, device, part } = layout;
+      const { ops, device, part, partColour } = layout;
       this.layout = layout;
-      this.view = /** @type {Messages.View} */ ({ ...page.view, ops, device: [...device], part: [...part] });
+      this.view = /** @type {Messages.View} */ ({ ...page.view, ops, device: [...device], part: [...part], partColour });
       this.view.pin = ops.map(() => 0);
       this.view.devices = devices.map((each) => ({ ...page.view.devices[0], ...each }));
       this.index = new Map(ops.map((op, i) => [op, i]));
@@ -58,11 +58,12 @@
     /**
      * @param {GraphElement[]} elements
      * @param {(place: number) => string} signOf what an op is in the other layouts, "" where it is the same
+     * @param {string} colourMode
      */
-    draw(elements, signOf) {
+    draw(elements, signOf, colourMode) {
       const drawn = structuredClone(elements),
         renderer = /** @type {any} */ (this.cy).renderer();
-      editor.dress(drawn, this.view, "device");
+      editor.dress(drawn, this.view, colourMode);
       this.differing.clear();
       this.nodeOfPlace.clear();
       const signs = drawn.flatMap((element) => this.sign(element, signOf) ?? []);
@@ -137,31 +138,35 @@
       });
     }
 
-    /* All of it; where that would be too small and there is a node to look at, this one. */
+    /* All of it; where that would be too small and there is a node to look at, what is around this one. */
     /** @param {CyNode} [focus] */
     look(focus) {
       const { cy } = this,
         box = cy.nodes().boundingBox({ includeLabels: false }),
-        zoom = Math.min((cy.width() - 2 * MARGIN) / box.w, (cy.height() - 2 * MARGIN) / box.h, LARGEST);
-      if (focus?.nonempty() && zoom < SEEN) this.bring(focus, CLEAR);
-      else
-        cy.viewport({
-          zoom,
-          pan: { x: (cy.width() - (box.x1 + box.x2) * zoom) / 2, y: (cy.height() - (box.y1 + box.y2) * zoom) / 2 },
-        });
+        whole = Math.min((cy.width() - 2 * MARGIN) / box.w, (cy.height() - 2 * MARGIN) / box.h, LARGEST),
+        near = focus?.nonempty() && whole < SEEN ? focus.position() : null,
+        zoom = near ? CLEAR : whole;
+      /** @type {(size: number, from: number, to: number, middle?: number) => number} */
+      const shift = (size, from, to, middle) => {
+        const centred = (size - (from + to) * zoom) / 2,
+          free = size - 2 * MARGIN - (to - from) * zoom;
+        if (middle === undefined || free >= 0) return centred;
+        return Math.max(Math.min(size / 2 - middle * zoom, MARGIN - from * zoom), size - MARGIN - to * zoom);
+      };
+      cy.viewport({
+        zoom,
+        pan: { x: shift(cy.width(), box.x1, box.x2, near?.x), y: shift(cy.height(), box.y1, box.y2, near?.y) },
+      });
     }
 
     /* To the middle, unless it is seen. */
-    /**
-     * @param {CyNode} node
-     * @param {number} [zoom]
-     */
-    bring(node, zoom) {
+    /** @param {CyNode} node */
+    bring(node) {
       const view = this.cy.extent(),
         own = node.boundingBox({ includeLabels: false });
       const isSeen = own.x1 > view.x1 && own.x2 < view.x2 && own.y1 > view.y1 && own.y2 < view.y2;
-      if (!zoom && isSeen && this.cy.zoom() >= READABLE) return;
-      const near = zoom ?? Math.max(this.cy.zoom(), CLEAR),
+      if (isSeen && this.cy.zoom() >= READABLE) return;
+      const near = Math.max(this.cy.zoom(), CLEAR),
         { x, y } = node.position();
       this.cy.viewport({ zoom: near, pan: { x: this.cy.width() / 2 - x * near, y: this.cy.height() / 2 - y * near } });
     }

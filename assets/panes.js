@@ -75,16 +75,20 @@
   });
 
   /** @param {Messages.Pane} layout */
-  const unpacked = ({ name, summary, device, part }) => ({
+  const unpacked = ({ name, summary, device, part, partColour }) => ({
     name,
     summary,
     device: editor.decode(device, Uint8Array),
     part: editor.decode(part, Uint32Array),
+    partColour,
   });
 
   function downloadComparison() {
     const names = tickedNames();
-    if (names) editor.download(`/d/${page.view.document}/comparison?${names}`).catch(editor.complain);
+    if (names)
+      editor
+        .download(`/d/${page.view.document}/comparison?${names}`)
+        .then((name) => editor.tell(`Downloaded ${name}`), editor.complain);
   }
 
   /** @type {Set<string>} */
@@ -150,7 +154,7 @@
       const layout = data.layouts[side],
         summary = editor.one("figcaption span", editor.all("figure", box())[side]);
       graph.take(layout, data.devices);
-      graph.draw(elementsOf(layout), signsOf(layout));
+      graph.draw(elementsOf(layout), signsOf(layout), colourMode());
       graph.fade(panes.only);
       summary.textContent = summary.title = layout.summary;
     });
@@ -166,6 +170,16 @@
    */
   const differs = (i, layout = panes.data.layouts[0]) =>
     layout.state ? layout.state[i] > 0 : panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
+
+  const partsDiffer = () =>
+    panes.data.layouts.some(({ part }) => part.some((each, i) => each !== panes.data.layouts[0].part[i]));
+
+  /* What the colours mean: devices, unless the layouts differ in subgraphs only or the page shows those. */
+  const colourMode = () => {
+    const { ops } = panes.data.layouts[0],
+      sameDevices = !areVersions() && !ops.some((_op, i) => differs(i));
+    return page.colourMode === "subgraph" || (sameDevices && partsDiffer()) ? "subgraph" : "device";
+  };
 
   /** @param {PaneLayout} layout */
   const signsOf = (layout) => (/** @type {number} */ i) => SIGNS[layout.state ? layout.state[i] : differs(i) ? 1 : 0];
@@ -199,7 +213,7 @@
     grid.append(frame);
     const made = new editor.PaneGraph(graph, layout, panes.data.devices),
       { cy } = made;
-    made.draw(elementsOf(layout), signsOf(layout));
+    made.draw(elementsOf(layout), signsOf(layout), colourMode());
     made.fade(panes.only);
     cy.on("viewport", () => moved(side));
     cy.on("tap", "node.op", (event) => choose(side, made.placesOf(event.target)));
@@ -236,7 +250,7 @@
     panes.drawn.set(document, next);
     for (const each of panes.graphs) {
       if (each.layout.document !== document) continue;
-      each.draw(next.elements, signsOf(each.layout));
+      each.draw(next.elements, signsOf(each.layout), colourMode());
       each.fade(panes.only);
     }
     panes.at = panes.regions = undefined;
@@ -352,7 +366,10 @@
     }
     const found = [...here.ops.keys()].filter((i) => differs(i)),
       all = plural(here.ops.length);
-    if (!found.length) return `All ${all} are on the same devices`;
+    if (!found.length) {
+      const other = partsDiffer() ? ", in other subgraphs: neighbouring ones differ in colour" : "";
+      return `All ${all} are on the same devices${other}`;
+    }
     const many = found.length === here.ops.length ? `All ${all}` : `${editor.grouped(found.length)} of ${all}`;
     const [is, has] = found.length === 1 ? ["is", "has"] : ["are", "have"];
     return panes.data.layouts.length === 2

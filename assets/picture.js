@@ -19,7 +19,7 @@
     link.href = URL.createObjectURL(blob);
     link.download = `${name}${whole ? "-graph" : ""}.${form}`;
     link.click();
-    editor.say(`Downloaded ${link.download}.${words}`);
+    editor.tell(`Downloaded ${link.download}.${words}`);
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
   }
 

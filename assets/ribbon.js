@@ -197,11 +197,24 @@
     );
   }
 
+  /* The buttons that go from one device switch to the next, where there is one. */
+  function offerSteps() {
+    const none = !changes().length;
+    for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (
+      document.querySelectorAll(".ribbon-words [data-command$=-change]")
+    )) {
+      button.dataset.title ??= button.title;
+      button.title = none ? "This plan has no device switch" : button.dataset.title;
+      button.disabled = none;
+    }
+  }
+
   /** @type {Hetero["showRibbon"]} */
   function showRibbon(data) {
     ribbon = data;
     hush();
     describe();
+    offerSteps();
     draw();
     watch();
   }

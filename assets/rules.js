@@ -13,7 +13,7 @@
     const list = editor.byId("rules-list"),
       text = JSON.stringify(data);
     if (!list || (text === drawn && list.firstChild)) return;
-    if (refused(data) || typing()) return;
+    if (refused(data) || isMarked(data) || typing()) return;
     drawn = text;
     const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
       focus = /** @type {HTMLInputElement | null} */ (document.activeElement),
@@ -60,10 +60,17 @@
     );
   }
 
+  /** @param {Messages.RulesData} data */
+  const plainText = (data) => JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
+
+  /* A line that the server refused is still there to be corrected, and its rules are the same. */
+  /** @param {Messages.RulesData} data */
+  const isMarked = (data) => plainText(data) === known && lines().some((row) => row.classList.contains("refused"));
+
   /* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
   /** @param {Messages.RulesData} data */
   function refused(data) {
-    const plain = JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
+    const plain = plainText(data);
     if (!sent || plain === sent) {
       sent = "";
       return false;
@@ -197,9 +204,10 @@
     const rules = lines().map(read).filter(finished),
       order = (/** @type {RuleRow} */ rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
     sent = JSON.stringify(rules.map(order));
-    known = JSON.stringify(page.view.rules.rules.map(({ count, ...rule }) => rule));
+    known = plainText(page.view.rules);
     if (sent === known) {
       sent = "";
+      lines().forEach((row) => row.classList.remove("refused"));
       return;
     }
     lines().forEach((row) => {
@@ -263,6 +271,7 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
+      event.preventDefault(); // the field would tell of its change too, and the list be sent twice
       delete ruleOf(editor.targetOf(event))?.dataset.fresh;
       send();
     }

@@ -60,7 +60,11 @@
     const ops = editor.opsIn(row.ops);
     if (ops.length === 1) editor.goTo(`op${ops[0]}`);
     else selectOps(ops);
+    toGraph();
   }
+
+  /* What was found is selected: the keys belong to the graph, as those of devices do. */
+  const toGraph = () => editor.byId("canvas")?.focus({ preventScroll: true });
 
   /** @param {string} text */
   function complete(text) {
@@ -166,6 +170,14 @@
     return element;
   }
 
+  /* Whether the first result is a block of this name, or of a name that ends with it. */
+  /** @param {string} text */
+  function isNamedBlock(text) {
+    const title = rows[0]?.kind === "block" ? rows[0].title.toLowerCase() : "",
+      name = text.trim().toLowerCase();
+    return title !== "" && (title === name || [".", "/", "::"].some((before) => title.endsWith(before + name)));
+  }
+
   /** @param {Messages.SearchResults} data @param {number} count @param {boolean} one of the results is highlighted */
   function noteOf(data, count, one) {
     if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
@@ -173,9 +185,11 @@
     if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
     const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
     const filter = isFilter(field()?.value || ""),
+      toBlock = "Enter: go to the block · Shift+Enter: select all",
       all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
+      block = isNamedBlock(field()?.value || ""),
       isSet = filter || (!one && count > 1 && hasField(field()?.value || "")),
-      enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : all;
+      enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && block ? toBlock : all;
     return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
   }
 
@@ -222,9 +236,11 @@
       });
       return true;
     }
-    if (event.key === "Escape" && box()?.hidden === false) {
-      close();
-      return true;
+    if (event.key === "Escape") {
+      const open = box()?.hidden === false;
+      if (open) close();
+      else editor.set("find", { value: "" });
+      return open; // then the field loses the focus
     }
     if (event.key !== "Enter") return false;
     if (event.shiftKey && (ops.length || (text.trim() && found === null))) {
@@ -233,7 +249,12 @@
       });
     } else if (chosen >= 0) run(chosen);
     else if (isFilter(text) || !text.trim()) goTo(text, []);
-    else withFound((all) => (hasField(text) && all.length > 1 ? selectFound(all) : goTo(text, all)));
+    else
+      withFound((all) => {
+        if (hasField(text) && all.length > 1) selectFound(all);
+        else if (isNamedBlock(text)) run(0);
+        else goTo(text, all);
+      });
     return true;
   }
 
@@ -241,6 +262,7 @@
   function selectFound(ops) {
     close();
     selectOps(ops);
+    toGraph();
   }
 
   /** @param {string} text @param {number[]} ops */
@@ -250,6 +272,8 @@
     if (ops.length) next(ops, page.lastFind === text);
     else editor.find(text, page.lastFind === text);
     page.lastFind = text;
+    const selects = isFilter(text) && (found === null || found.ops !== "");
+    if (selects || ops.length === 1) toGraph(); // of several, Enter goes to the next one
   }
 
   /* Goes to the first op that was found, or with the same text again to the next one. */

@@ -208,7 +208,12 @@
    * @param {{ name: string }[]} here
    */
   function chooseDevices(planned, ticked, here) {
-    const names = [...(planned ?? []), ...here.flatMap(({ name }, i) => (ticked[i] ? name : []))];
+    const presets = (planned ?? []).filter((name) => name.includes("("));
+    const apart = (planned ?? []).map((name) => {
+      const number = presets.indexOf(name) + 1; // names in a table differ: NPU(hailo8), NPU2(edgetpu)
+      return number > 1 ? name.replace("(", `${number}(`) : name;
+    });
+    const names = [...apart, ...here.flatMap(({ name }, i) => (ticked[i] ? name : []))];
     const limited = names.every((name) => name.includes("(")); // accelerators that leave ops to the CPU
     return `HETERO:${[...names, ...(limited ? ["CPU"] : [])].join(",")}`;
   }

@@ -5,6 +5,7 @@ from .devices.discovery import AvailableDevice as AvailableDevice
 from .devices.discovery import available_devices as available_devices
 from .devices.published import Published as Published
 from .devices.published import Supported as Supported
+from .devices.published import Unchecked as Unchecked
 from .devices.table import Spec as Spec
 from .devices.table import load_devices as load_devices
 from .errors import Cancelled as Cancelled

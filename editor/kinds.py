@@ -51,12 +51,16 @@ class Basis:
 
 def too_close(one: float, other: float, *bases: Basis | Kind) -> bool:
     """Whether two times, or two rates, are closer than figures of their kinds can tell."""
+    return abs(one - other) < told_apart(*bases) * max(one, other)
+
+
+def told_apart(*bases: Basis | Kind) -> float:
+    """Share of the larger by which two figures of these kinds must differ before one is called less."""
     kinds = (
         basis if isinstance(basis, Kind) else Kind.ESTIMATE if basis.noisy else basis.kind
         for basis in bases
     )
-    share = max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
-    return abs(one - other) < share * max(one, other)
+    return max(_TELLS_APART.get(kind, 0.0) for kind in kinds)
 
 
 def basis_of_costs(

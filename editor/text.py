@@ -150,6 +150,15 @@ def shortened_name(text: str, length: int) -> str:
     return text if len(text) <= length else "…" + text[len(text) - length + 1 :]
 
 
+def end_of_name(name: str, length: int) -> str:
+    """A name cut to a length at its beginning, between words where these are short. As ``ending`` of `assets/looks.js`."""
+    if len(name) <= length:
+        return name
+    end = name[len(name) - length + 1 :].lstrip("./ _")
+    words = re.sub(r"^[^./ _]+[./ _]+", "", end)
+    return f"…{words if len(words) >= 0.6 * length else end}"
+
+
 def shortened_path(text: str, length: int) -> str:
     """A name cut to a length that keeps the last numbered part of its path: "layer.11…attention/MatMul_output_0"."""
     if len(text) <= length:

@@ -103,7 +103,7 @@ moved, report = plan.import_affinities(out / "x.pairs")
 assert moved.affinity[key] == "A" and report.kind == "pairs"
 
 # The page
-assert ("bundle:names", "Names") in exports(plan.devices, plan.graph)["Other formats"]
+assert ("bundle:names", "Names") in exports(plan.placement)["Other formats"]
 assert "pairs of op and device" in str(rules_panel())
 assert shown(plan.devices[0])["rack"] == "3" and changed_entry(table[1], "rack", "4")["rack"] == "4"
 store = Store(str(out / "workspace"))

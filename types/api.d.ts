@@ -670,13 +670,14 @@ export interface MapData {
   type: string;
 }
 /**
- * One layout: ``device`` is uint8 and ``part`` uint32 per visible op, base64.
+ * One layout: ``device`` is uint8 and ``part`` uint32 per visible op, base64; ``partColour`` as in ``View``.
  */
 export interface Pane {
   name: string;
   summary: string;
   device: string;
   part: string;
+  partColour: number[];
 }
 /**
  * Colours, a name and the ``bits`` of ``ViewDevice``.
@@ -814,6 +815,7 @@ export interface VersionPane {
   summary: string;
   device: string;
   part: string;
+  partColour: number[];
   document: string;
   ops: string;
   ops_named: string[][];

@@ -51,6 +51,7 @@ declare namespace Controls {
     disabled?: boolean;
     width?: number;
     className?: string;
+    title?: string;
   }
 
   interface AddressProps extends Common {

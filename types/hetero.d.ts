@@ -157,6 +157,8 @@ interface PaneLayout {
   named: string[][];
   device: Uint8Array;
   part: Uint32Array;
+  /** Of each subgraph its place in the palette. */
+  partColour: number[];
   /** Of another model: what each op is there. */
   state?: Uint8Array;
   twins?: Int32Array;
@@ -170,7 +172,7 @@ interface PaneGraph {
   readonly cy: Cy;
   /** Nodes, and the places of their ops that differ. */
   readonly differing: Map<string, number[]>;
-  draw(elements: GraphElement[], signOf: (place: number) => string): void;
+  draw(elements: GraphElement[], signOf: (place: number) => string, colourMode: string): void;
   /** In the colours of the page, light or dark. */
   restyle(): void;
   placesOf(node: CyNode): number[];
@@ -327,12 +329,14 @@ interface Hetero {
   /** A request to any address of the server; an answer that is an error is one here, with `status`. */
   request(address: string, options?: RequestInit): Promise<Response>;
   ask: Ask;
-  /** Fetches a file of the server's for the person to keep. */
-  download(address: string): Promise<void>;
+  /** Fetches a file of the server's for the person to keep, and has its name. */
+  download(address: string): Promise<string>;
   /** One of the page's own components, as Dash takes it. */
   component(type: string, props: object): unknown;
   /** Says over the graph what went wrong. */
   complain(error: unknown): void;
+  /** Says over the graph what was done. */
+  tell(text: string): void;
   /** Does an edit; `then` is called once the server has done it. */
   edit(what: Edit, then?: () => void): void;
   /** How many edits of this document the server has not confirmed. */

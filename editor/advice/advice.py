@@ -22,7 +22,9 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.kinds import Kind
-from editor.placement.costs import Costs, estimate
+from editor.placement.chosen_costs import costs_of_plan, source_of_figures
+from editor.placement.costs import Costs, estimate, with_wires
+from editor.placement.device_profile import DeviceProfile, load_profile, measured
 from editor.placement.fallbacks import fallbacks
 from editor.placement.kept import Recipe
 from editor.placement.placement import Placement, solve
@@ -50,7 +52,7 @@ class Advice:
     subgraphs: int
     subgraphs_before: int
     seconds: float
-    """Of a run of the new plan: as before an estimate, because no profile has the new ops."""
+    """Of a run of the new plan; by the costs of the old plan's figures, but the new ops are in no profile: an estimate."""
     seconds_before: float
     kind: Kind
     """Of the seconds."""
@@ -177,7 +179,10 @@ def _outputs(graph: Graph, inputs: dict[str, Value]) -> dict[str, Any]:
 
 def _untried(placement: Placement, name: str, title: str, refused: int) -> Advice:
     """The advice of an idea that changes nothing."""
-    seconds, subgraphs = placement.price(_costs(placement)).total, len(placement.subgraphs)
+    seconds, subgraphs = (
+        placement.price(costs_of_plan(placement)[0]).total,
+        len(placement.subgraphs),
+    )
     return Advice(
         name,
         title,
@@ -217,7 +222,7 @@ def _tried(
         solved=tuple(sorted(before - refused)),
         refused=len(refused),
         subgraphs=len(made.subgraphs),
-        seconds=made.price(_costs(made)).total,
+        seconds=made.price(_costs_like(placement, made)).total,
         placement=made,
     )
     if not base.solved and base.idea in WHOLE:
@@ -252,6 +257,33 @@ def _solved(placement: Placement, graph: Graph) -> Placement:
 
 def _costs(placement: Placement) -> Costs:
     return estimate(placement.graph, placement.devices)
+
+
+def _costs_like(placement: Placement, made: Placement) -> Costs:
+    """Costs of a rewritten model from where those of the old one come: ops that are as before have the times of its profiles.
+
+    An op of another type may make a tensor of the same name, and so have the same key.
+    """
+    old, new = placement.graph, made.graph
+    if source_of_figures(old, placement.devices, placement.settings) == "estimate":
+        return with_wires(new, made.devices, _costs(made))
+    same = {
+        key
+        for key, op in new.key_index.items()
+        if key in old.key_index and old.op_types[old.key_index[key]] == new.op_types[op]
+    }
+    profiles = [
+        None if p is None else _only(p, same)
+        for p in (load_profile(old, device) for device in placement.devices)
+    ]
+    return with_wires(new, made.devices, measured(new, made.devices, profiles))
+
+
+def _only(profile: DeviceProfile, keys: set[str]) -> DeviceProfile:
+    """A profile of some of its ops, whose total is their share of its own."""
+    kept = {key: seconds for key, seconds in profile.seconds.items() if key in keys}
+    share = sum(kept.values()) / (sum(profile.seconds.values()) or 1.0)
+    return replace(profile, seconds=kept, total=profile.total * share)
 
 
 def _difference(reference: dict[str, Any], outputs: dict[str, Any]) -> float:

@@ -13,6 +13,7 @@ from editor.errors import ExecutionError
 from editor.execution.inputs import read_inputs
 from editor.execution.measure.accuracy import (
     COLUMNS,
+    ORIGINS,
     Accuracy,
     TensorError,
     read_values,
@@ -78,6 +79,8 @@ def text_of(found: Accuracy) -> str:
             lines += [f"  {_words(one, found)}" for one in errors[:_MOST_LINES]]
             rest = len(errors) - _MOST_LINES
             lines += [f"  … {rest:,} more; --json and --csv have all"] if rest > 0 else []
+    met = {one.origin for one in (*outputs, *found.grown)}
+    lines += [f"{origin}: {meaning}" for origin, meaning in ORIGINS.items() if origin in met]
     return "\n".join(lines)
 
 

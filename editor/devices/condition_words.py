@@ -74,8 +74,8 @@ class Lack:
 
     need: str
     """The parts that do not hold, in words where there are some: "rank 4 and group 1"."""
-    has: str
-    """What the op has instead: "rank 3 and group 2"; "" where ``need`` is not in words."""
+    has: tuple[str, ...] = ()
+    """What the op has instead: "rank 3", "group 2"; empty where ``need`` is not in words."""
 
 
 def lack_of(condition: Expression, names: Names) -> Lack:
@@ -83,8 +83,8 @@ def lack_of(condition: Expression, names: Names) -> Lack:
     try:
         need, has = _words(condition.unmet(names), names)
     except (_NoWordsError, EditorError, RecursionError):
-        return Lack(_as_written(condition, names), "")
-    return Lack(need, joined(list(dict.fromkeys(has))))
+        return Lack(_as_written(condition, names))
+    return Lack(need, tuple(dict.fromkeys(has)))
 
 
 def _as_written(condition: Expression, names: Names) -> str:

@@ -128,7 +128,10 @@ class Expression:
             if odd is not None:
                 around = (n for n in ast.walk(self.tree) if getattr(n, "op", None) is odd)
                 text = ast.unparse(next(around, odd))  # an operator by itself has no text
-                raise EditorError(f"this {self.what} is not valid at {text!r}")
+                raise EditorError(
+                    f"this {self.what} is not valid at {text!r}; it takes == != < <= > >= and in (...), "
+                    "joined by and, or, not"
+                )
             return list(_words(self.tree))
         except RecursionError:
             raise EditorError(f"this {self.what} is nested too deeply") from None

@@ -159,7 +159,7 @@ LINK = (
         parse_seconds,
         "seconds such as 1e-5 or 10us",
         form=FormField(
-            "Link latency, s", "10us", unit="s", meant="us", doubted=lambda number: number >= 1
+            "Link latency", "10us", unit="s", meant="us", doubted=lambda number: number >= 1
         ),
     ),
     Key(
@@ -354,6 +354,13 @@ KEYS: dict[str, Key] = {
         Key(
             "unofficial",
             "what the list of ops is of, where it is not the vendor's; every reason that cites it says so",
+        ),
+        Key(
+            "unchecked",
+            f"what the list does not tell of ops, by op type, or of `{published.ANY}`: `{{Clip: its bounds}}`; the reasons of "
+            "such ops say so",
+            published.parse_unchecked,
+            schema={"type": ["object", "null"], "additionalProperties": {"type": "string"}},
         ),
         Key("deviceID", "Glow's logical device number", _number, "a whole number"),
         Key(

@@ -158,13 +158,10 @@ _KEEP_TYPE = frozenset({"Relu", "Clip"})
 
 
 @dataclass(frozen=True)
-class Supported:
-    """One entry of ``supported``: an op name, perhaps under a condition."""
+class _Named:
+    """An entry about the ops of one name."""
 
     name: str
-    where: Expression | None = None
-    reason: str = ""
-    """Why ops outside the condition are refused; the condition itself by default."""
 
     @property
     def meaning(self) -> OpName:
@@ -180,6 +177,15 @@ class Supported:
             graph, op
         )
 
+
+@dataclass(frozen=True)
+class Supported(_Named):
+    """One entry of ``supported``: an op name, perhaps under a condition."""
+
+    where: Expression | None = None
+    reason: str = ""
+    """Why ops outside the condition are refused; the condition itself by default."""
+
     def lack(self, fields: OpFields) -> Lack | None:
         """What an op lacks; None when the condition holds."""
         return (
@@ -189,6 +195,13 @@ class Supported:
     def need(self, lack: Lack) -> str:
         """What an op lacks as a sentence: the reason of the table, where it states one."""
         return self.reason or (f"needs {lack.need}" if lack.has else f"{lack.need} is needed here")
+
+
+@dataclass(frozen=True)
+class Unchecked(_Named):
+    """What a list does not say of an op, or nobody wrote down as a condition."""
+
+    what: str
 
 
 @dataclass(frozen=True)
@@ -211,6 +224,8 @@ class Published:
     read: str = ""
     version: str = ""
     """The version of a compiler, or the year, that the document is of."""
+    unchecked: tuple[Unchecked, ...] = ()
+    """What the list leaves to the person."""
 
     @property
     def restricts(self) -> bool:
@@ -230,6 +245,20 @@ class Published:
             "" if self.version or self.published else "version not stated",
         ]
         return ", ".join(filter(None, said))
+
+    def unchecked_in(self, graph: Graph) -> str:
+        """What is not checked of the ops of a model, as a clause; "" where nothing is left open."""
+        found = [
+            one.what if one.name == ANY else f"{one.name}: {one.what}"
+            for one in self.unchecked
+            if one.name == ANY or any(one.names(graph, op) for op in range(len(graph)))
+        ]
+        return f"not checked: {'; '.join(found)}" if found else ""
+
+    def unchecked_of(self, graph: Graph, op: int) -> str:
+        """What is not checked of this op; that of any op is said of the device."""
+        found = [u.what for u in self.unchecked if u.name != ANY and u.names(graph, op)]
+        return f"not checked: {'; '.join(found)}" if found else ""
 
     @property
     def note(self) -> str:
@@ -272,8 +301,9 @@ class Published:
         lacking = _lacking(named, fields)
         if not lacking:
             return ""
-        needs = " or ".join(dict.fromkeys(entry.need(lack) for entry, lack in lacking))
-        has = joined(list(dict.fromkeys(lack.has for _, lack in lacking if lack.has)))
+        needs = ", or else ".join(dict.fromkeys(entry.need(lack) for entry, lack in lacking))
+        needs = needs.replace(", or else needs ", ", or else ")
+        has = joined(list(dict.fromkeys(one for _, lack in lacking for one in lack.has)))
         return (
             f"{graph.type_label(op)}: {needs}{f', by an {self._list}' if self.unofficial else ''}"
             f"{self._link}{f'{HAS}{has}' if has else ''}"
@@ -411,6 +441,8 @@ def assumed_bytes(graph: Graph, assumes: str) -> Ints:
     return sizes
 
 
+ANY = "any"
+"""Stands for every op."""
 _MAX_OPS = 2000
 ENTRY_KEYS = ("op", "where", "reason")
 """Keys of an entry of ``supported``."""
@@ -433,6 +465,22 @@ def parse_supported(value: Any) -> tuple[Supported, ...]:
     return tuple(_one(item) for item in value)
 
 
+def parse_unchecked(value: Any) -> tuple[Unchecked, ...]:
+    """What an entry says of ops that is not checked.
+
+    Raises:
+        DeviceTableError: an op is unknown, or it is no mapping of texts; without file and line.
+    """
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise DeviceTableError(
+            f"unchecked must be a mapping such as {{Clip: its bounds, {ANY}: sizes}}"
+        )
+    return tuple(
+        Unchecked(name if name == ANY else _op(str(name), "unchecked"), text)
+        for name, text in value.items()
+    )
+
+
 def _one(item: Any) -> Supported:
     if isinstance(item, str):
         return Supported(_op(item))
@@ -453,11 +501,11 @@ def _one(item: Any) -> Supported:
     return Supported(name, _condition(name, where), reason)
 
 
-def _op(text: str) -> str:
+def _op(text: str, key: str = "supported") -> str:
     name = text.strip()
     if "::" not in name and op_name(name) is None:
         raise DeviceTableError(
-            f"supported: unknown op {shown(name)} (ONNX, Glow and Relay names are known; "
+            f"{key}: unknown op {shown(name)} (ONNX, Glow and Relay names are known; "
             "write domain::Type for a custom op)"
         )
     return name

@@ -210,8 +210,12 @@ def _from_entries(
         )
         device = _Entry(entry, where, keys[i] if keys else {}).device(i)
         if any(device.name == other.name for other in devices):
+            preset = entry.get("preset")
+            free = (
+                f": with a preset any name will do, as {device.name}2({preset})" if preset else ""
+            )
             raise DeviceTableError(
-                f"{where}: there are two devices named {device.name!r}; names must differ"
+                f"{where}: there are two devices named {device.name!r}; names must differ{free}"
             )
         devices.append(device)
     return tuple(devices)
@@ -300,6 +304,7 @@ class _Entry:
                 read["unofficial"] or "",
                 read["read"] or "",
                 read["version"] or "",
+                read["unchecked"] or (),
             ),
             entry={**self.entry, "customOps": list(libraries)} if libraries else self.entry,
             index=properties.get("device_id", unit) if target.unit_selects else "",

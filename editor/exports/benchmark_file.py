@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import ExportError
+from editor.kinds import Kind
+from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.placement import Placement
 from editor.text import human_seconds, pluralize
 
@@ -34,11 +36,12 @@ def _results(path: str) -> list[Any]:
 
 def read_measurement(
     path: str, placement: Placement
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The result in a file that has the same subgraphs on the same devices, with the same properties, as the placement.
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None]:
+    """The results in a file that have the same subgraphs on the same devices, with the same properties, as the placement.
 
     Returns:
-        that of the whole model, and that of its tokens; None for what is not there.
+        that of the whole model, in the mode that the policy aims at where there is one; a measurement in the other mode;
+        and that of its tokens; None for what is not there.
 
     Raises:
         ExportError: the file cannot be read, or holds no benchmark of this plan.
@@ -47,21 +50,28 @@ def read_measurement(
     tokens = tokens_of(results, placement)
     mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
     properties = {d.name: dict(d.properties) for d in placement.used_devices}
+    found: list[dict[str, Any]] = []
     for result in results:
         try:
             same = [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine
             if (
                 same and result.get("properties", properties) == properties
             ):  # earlier versions did not write them
-                return _brief(result), tokens
+                found.append(_brief(result))
         except (KeyError, TypeError):
             continue
-    if tokens is None and path:
+    if not found and tokens is None and path:
         raise ExportError(
             f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
             "in the same way. Run `bench PLAN --json FILE` again"
         )
-    return None, tokens
+    aim = "throughput" if aims_at_throughput(placement.settings) else "latency"
+    found.sort(key=lambda each: (each["kind"] != Kind.MEASUREMENT, each["mode"] != aim))
+    whole = found[0] if found else None
+    others = (
+        one for one in found if one["mode"] != found[0]["mode"] and one["kind"] == Kind.MEASUREMENT
+    )
+    return whole, next(others, None), tokens
 
 
 _READ = (
@@ -72,9 +82,36 @@ _READ = (
 
 def for_reports(result: Mapping[str, Any]) -> dict[str, Any]:
     """What ``read_measurement`` reads of a benchmark's JSON: small enough to be kept with a document."""
-    named = ("id", "device", "ops", "runs_on", "estimated")
+    named = ("id", "device", "ops", "runs_on", "estimated", "time")
     parts = [{name: s[name] for name in named} for s in result["subgraphs"]]
     return {name: result[name] for name in _READ if name in result} | {"subgraphs": parts}
+
+
+def of_unsplit(result: Mapping[str, Any], placement: Placement) -> dict[str, Any]:
+    """What ``for_reports`` kept of the unsplit model beside another plan, as of a placement that is not split.
+
+    Its device was measured, its outputs were not compared; runs with several in flight were not counted.
+    """
+    (subgraph,) = placement.subgraphs
+    mine = next(b for b in result["baselines"] if b["device"] == subgraph.device)
+    time, rates = mine["time"], ("throughput", "throughput_interval")
+    part = {"id": subgraph.id, "device": subgraph.device, "ops": subgraph.size, "time": time}
+    return {
+        **{name: value for name, value in result.items() if name != "properties"},
+        **{name: mine.get(name) for name in rates},
+        "kind": Kind.MEASUREMENT,
+        "runs": time["count"] if result["mode"] == "latency" else None,
+        "total": time,
+        "subgraphs": [part],
+        "difference": None,
+        "precision_notes": (),
+    }
+
+
+def _median(subgraph: Mapping[str, Any]) -> float | None:
+    """Seconds of a subgraph; None of stand-ins, and of benchmarks that earlier versions kept."""
+    time = subgraph.get("time")
+    return time["median"] if time else None
 
 
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +122,7 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
         "mode": result["mode"],
         "requests": result["requests"],
         "runs": result["runs"],
+        "subgraphs": [_median(s) for s in result["subgraphs"]],
         "median": total["median"],
         "interval": [total["low"], total["high"]],
         "p90": total["p90"],
@@ -106,6 +144,7 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
         if difference is None
         else {
             "absolute": difference["max_absolute"],
+            "relative": difference["max_relative"],
             "reference": difference["reference"],
             "within_tolerance": difference["within_tolerance"],
             "tolerance": max((o["tolerance"] for o in difference.get("outputs", ())), default=None),

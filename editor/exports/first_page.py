@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ from editor.devices.device import Device
 from editor.devices.discovery import devices_of_runtime
 from editor.exports.benchmark_file import tokens_in_words
 from editor.graph.graph import Graph
-from editor.graph.layout.layered import draw
+from editor.graph.layout.layered import Wrap, draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import assumed_figures, ends_counted, is_assumed, stand_ins
 from editor.placement.costs import Costs, peaks_of, price
+from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
+from editor.placement.rules import rule_in_words
 from editor.text import (
     human_bytes,
     human_rate,
@@ -35,13 +38,14 @@ OF_STAND_INS = "A benchmark ran stand-ins for planned devices: it compared outpu
 
 
 def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) -> dict[str, Any]:
-    """Conclusion, verdict, versions, assumptions, pins, and fallbacks by reason, of a report's other parts."""
+    """Conclusion, verdict, versions, assumptions, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
         "verdict": _verdict(report),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
         "pins": _pins(placement),
+        "rules": _rules(placement),
         "reasons": by_reason(report["fallbacks"]),
     }
 
@@ -52,9 +56,9 @@ def time_of(totals: Mapping[str, Any]) -> str:
 
 
 def rate_of(totals: Mapping[str, Any]) -> str:
-    """Requests per second in the same way; "" where the policy does not aim at them."""
+    """Requests, or tokens, per second in the same way; "" where the policy does not aim at them."""
     form = rough_rate if totals["assumed_speeds"] else human_rate
-    return form(totals["throughput"]) if totals["throughput"] else ""
+    return form(totals["throughput"], totals["rate_unit"]) if totals["throughput"] else ""
 
 
 def called(device: Mapping[str, Any]) -> str:
@@ -82,18 +86,23 @@ def _result(
     placement: Placement, report: Mapping[str, Any], costs: Costs, names: Mapping[str, str]
 ) -> tuple[str, str]:
     """How fast the plan is beside the best single device, and that device where it is faster."""
-    totals, measured = report["totals"], report["measurement"]
+    totals, measured, tokens = report["totals"], report["measurement"], _token(report)
     if not len(placement.placed_ops):
         return "No op runs: the outputs are inputs or constants.", ""
     alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
     if measured is not None and measured["kind"] == Kind.MEASUREMENT:
-        words, many = _verdict(report)["figure"], measured["mode"] == "throughput"
-        beside, best = _against(measured, many, alone)
+        many = measured["mode"] == "throughput"
+        unit = totals["rate_unit"]
+        speed = speed_of(measured, unit)
+        words = f"{tokens}; a run {speed}" if tokens else speed
+        beside, best = _against(measured, many, alone, unit)
         other = best if " slower than " in beside else ""
-        return f"Measured {words}: {beside[:1].lower()}{beside[1:]}", other
+        noisy = " on a noisy machine" if measured["disturbances"] else ""
+        return f"Measured {words}{noisy}: {beside[:1].lower()}{beside[1:]}", other
     known = Kind(totals["kind"]).participle
     figure = rate_of(totals) or time_of(totals)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
+    said = f"Measured {tokens}; a run {known} {figure}" if tokens else said
     doubts = stand_ins(placement, costs)
     for what, whose in assumed_figures(placement, costs).items():
         doubts.append(f"{what} of {joined([names[name] for name in whose])} assumed")
@@ -132,10 +141,11 @@ _MOST_TYPES = 3
 
 def _fallen(report: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """What falls back, and what that costs."""
-    found, pins = report["fallbacks"], report["totals"]["pins"]
+    found, totals = report["fallbacks"], report["totals"]
     if not found:
-        pinned = f"; {pluralize(pins, 'op')} pinned" if pins else ""
-        return f"Nothing falls back{pinned}."
+        pinned = f"; {pluralize(totals['pins'], 'op')} pinned" if totals["pins"] else ""
+        ruled = f"; {pluralize(totals['ruled'], 'op')} placed by rule" if totals["ruled"] else ""
+        return f"Nothing falls back{pinned}{ruled}."
     ops = sum(len(f["ops"]) for f in found)
     types = list(dict.fromkeys(name for f in found for name in f["op_types"]))
     more = [f"{len(types) - _MOST_TYPES} more types"] if len(types) > _MOST_TYPES else []
@@ -172,29 +182,46 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
     basis = ", ".join([kind, *totals["left_out"]])
     estimate = rate or time_of(totals)
     tokens = tokens_in_words(report["tokens"]) if report["tokens"] else ""
-    if measured is None:
-        words = tokens or "This plan was not measured."
-        return {"figure": estimate, "kind": basis, "words": words}
-    if measured["kind"] != Kind.MEASUREMENT:
-        return {
-            "figure": estimate,
-            "kind": basis,
-            "words": f"{OF_STAND_INS}. {tokens}".strip(),
-        }
-    many = measured["mode"] == "throughput"
-    figure = (
-        f"{measured['throughput']:.1f} requests/s" if many else human_seconds(measured["median"])
-    )
-    alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
-    beside, _ = _against(measured, many, alone)
-    return {
-        "figure": figure,
-        "kind": str(Kind.MEASUREMENT),
-        "words": f"{beside} The {kind} is {estimate}{' a request' if many and not rate else ''}. {tokens}".strip(),
-    }
+    real = measured is not None and measured["kind"] == Kind.MEASUREMENT
+    words, figure = tokens or "This plan was not measured.", estimate
+    if measured is not None and not real:
+        words = f"{OF_STAND_INS}. {tokens}".strip()
+    if measured is not None and real:
+        unit = totals["rate_unit"]
+        many, figure = measured["mode"] == "throughput", speed_of(measured, unit)
+        alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
+        other = report["measured_beside"]
+        said = [
+            _against(measured, many, alone, unit)[0],
+            f"The {kind} is {estimate}{' a request' if many and not rate else ''}.",
+            f"In mode {other['mode']}: {speed_of(other, unit)}." if other else "",
+            tokens,
+        ]
+        words = " ".join(filter(None, said))
+    kind = str(Kind.MEASUREMENT) if real else basis
+    if token := _token(report):
+        words, figure, kind = (
+            f"A run takes {figure} ({kind}). {words}",
+            token,
+            str(Kind.MEASUREMENT),
+        )
+    return {"figure": figure, "kind": kind, "words": words}
 
 
-def _against(measured: Mapping[str, Any], many: bool, alone: str) -> tuple[str, str]:
+def speed_of(measured: Mapping[str, Any], unit: str) -> str:
+    """The median time of a run that was measured, or the rate where several were in flight."""
+    if measured["mode"] == "throughput":
+        return human_rate(measured["throughput"], unit)
+    return human_seconds(measured["median"])
+
+
+def _token(report: Mapping[str, Any]) -> str:
+    """What a token took; "" where that was not measured, or on stand-ins."""
+    tokens = report["tokens"]
+    return f"{human_seconds(tokens['token'])} a token" if tokens and not tokens["simulated"] else ""
+
+
+def _against(measured: Mapping[str, Any], many: bool, alone: str, unit: str) -> tuple[str, str]:
     """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model; and its device."""
     key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
     found = [b for b in measured["baselines"] if b[key] and b.get(limits)]
@@ -203,7 +230,7 @@ def _against(measured: Mapping[str, Any], many: bool, alone: str) -> tuple[str, 
     best = (max if many else min)(found, key=lambda b: b[key])
     if best["device"] == alone:
         return "It is not split.", alone
-    other = f"{best[key]:.1f} requests/s" if many else human_seconds(best[key])
+    other = human_rate(best[key], unit) if many else human_seconds(best[key])
     compare = compare_rates if many else compare_medians
     words = compare(tuple(measured[limits]), tuple(best[limits]), measured[key] / best[key])
     beside = "than" if words.endswith(("faster", "slower")) else "against"
@@ -226,8 +253,13 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             lines.append(f"{device.name}: planned as if the model were {taken}.")
         elif device.planned:
             lines.append(f"{device.name}: the model's precision as exported.")
-        if assumed := _assumed_peaks(device):
-            lines.append(f"{device.name}: not in the device table, so assumed: {assumed}.")
+        if profiled := _profiled(placement, device, costs):
+            lines.append(f"{device.name}: {profiled}.")
+        if assumed := _assumed_peaks(placement, device, costs):
+            measured = report["measurement"]
+            only = measured is not None and measured["kind"] == Kind.MEASUREMENT
+            whose = "assumed in what is not measured" if only else "so assumed"
+            lines.append(f"{device.name}: not in the device table, {whose}: {assumed}.")
     if not ends_counted(placement, costs):
         lines.append(
             "No estimate counts the way of the model's inputs and outputs from and to a host."
@@ -235,18 +267,41 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
     return lines
 
 
+def _profiled(placement: Placement, device: Device, costs: Costs) -> str:
+    """Where the times of a device come from: its profile, when that was stored and what disturbed it; "" without one."""
+    graph, number = placement.graph, placement.device_number(device.name)
+    profile = load_profile(graph, device) if costs.profiled and costs.profiled[number] else None
+    if profile is None:
+        return ""
+    stored = datetime.fromtimestamp(profile_path(graph, device).stat().st_mtime, UTC)
+    noisy = f"; noisy: {'; '.join(profile.disturbances)}" if profile.disturbances else ""
+    return ", ".join(
+        filter(
+            None,
+            [
+                f"times of ops from a profile{f' of {profile.origin}' if profile.origin else ''}",
+                profile.stand_in(device.name),
+                f"stored {stored:%Y-%m-%d %H:%M} UTC{noisy}",
+            ],
+        )
+    )
+
+
 def _flops(rate: float) -> str:
     return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
 
 
-def _assumed_peaks(device: Device) -> str:
-    """The figures of an estimate that no table states."""
-    peaks, link = peaks_of(device), device.link
-    parts = [
-        "" if device.peak_compute else _flops(peaks.compute),
-        "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
-    ]
-    if np.isfinite(peaks.bandwidth):
+def _assumed_peaks(placement: Placement, device: Device, costs: Costs) -> str:
+    """The figures that costs rest on and that neither a profile nor the device table states."""
+    peaks, link, number = peaks_of(device), device.link, placement.device_number(device.name)
+    parts = []
+    if not costs.assumed or costs.assumed[number]:
+        parts += [
+            "" if device.peak_compute else _flops(peaks.compute),
+            "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
+        ]
+    profile = load_profile(placement.graph, device) if costs.profiled else None
+    if np.isfinite(peaks.bandwidth) and not (profile is not None and profile.has_links):
         parts += [
             "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
             "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
@@ -269,11 +324,12 @@ def _versions(placement: Placement, report: Mapping[str, Any]) -> list[str]:
     absent = [d.name for d in placement.devices if d.planned]
     if absent:
         lines.append(f"Not on this machine, and so without a version: {joined(absent)}.")
-    lines += [
-        f"{d.name}: {d.published.origin} ({d.published.source})."
-        for d in placement.devices
-        if d.published.origin
-    ]
+    for device in placement.devices:
+        published = device.published
+        if published.origin:
+            unchecked = published.unchecked_in(placement.graph)
+            said = f"{published.origin}{f'; {unchecked}' if unchecked else ''}"
+            lines.append(f"{device.name}: {said} ({published.source}).")
     return lines
 
 
@@ -328,16 +384,27 @@ def _pins(placement: Placement) -> list[dict[str, Any]]:
     ]
 
 
+def _rules(placement: Placement) -> list[dict[str, Any]]:
+    """Each rule in words and as data, in the order in which they decide, with the number of ops that it placed."""
+    rules = placement.settings.rules
+    return [
+        {"what": rule_in_words(rule), "rule": rule.to_dict(), "ops": len(ops)}
+        for rule, ops in zip(rules, placement.constraints.ops_of_rules(rules), strict=True)
+    ]
+
+
 def by_reason(fallbacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Fallbacks of the same reason as one, the most ops first."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for f in fallbacks:
         group = found.setdefault(
             (f["wanted"], f["reason"]),
-            {"wanted": f["wanted"], "reason": f["reason"], "source": f["source"], "ops": 0}
+            {"wanted": f["wanted"], "reason": f["reason"], "source": f["source"]}
+            | {"ops": 0, "by_rule": 0}
             | {"types": [], "devices": [], "example": f["details"][0]},
         )
         group["ops"] += len(f["ops"])
+        group["by_rule"] += f["by_rule"]
         group["types"].append(f"{f['op_type']} ({len(f['ops'])})")
         group["devices"] = list(dict.fromkeys([*group["devices"], *f["devices"]]))
     return sorted(found.values(), key=lambda group: -group["ops"])
@@ -349,7 +416,7 @@ def boxes(placement: Placement) -> dict[str, Any] | None:
     if not 1 < len(subgraphs) <= _MOST_BOXES:
         return None
     ends = np.array([(p, s.id) for s in subgraphs for p in s.depends_on], np.int64).reshape(-1, 2)
-    drawing = draw(len(subgraphs), ends[:, 0], ends[:, 1], BOX_WIDTH, wrap=True)
+    drawing = draw(len(subgraphs), ends[:, 0], ends[:, 1], BOX_WIDTH, wrap=Wrap())
     return {
         "x": [round(float(v)) for v in drawing.x],
         "y": [round(float(v)) for v in drawing.y],

@@ -58,6 +58,8 @@ class Format:
     options: tuple[Option, ...] = ()
     notes: str = ""
     """``module:function``: what the files do not keep of the devices that a plan uses."""
+    left_out: str = ""
+    """``module:function``, which takes the placement: the same in a line, as far as ops run elsewhere; "" where none do."""
     weights: bool = False
     """Whether the model is copied with the files of its weights, whole."""
     parts: bool = False
@@ -137,6 +139,7 @@ FORMATS: dict[str, Format] = {
         "editor.exports.openvino:write_openvino",
         "OpenVINO: model, affinities, script",
         notes="editor.exports.openvino:notes",
+        left_out="editor.exports.openvino:left_out",
         weights=True,
         devices=("openvino",),
         needs="editor.exports.openvino:knows_all",
@@ -156,6 +159,7 @@ FORMATS: dict[str, Format] = {
             ),
         ),
         notes="editor.exports.onnxruntime:session_notes",
+        left_out="editor.exports.onnxruntime:session_left_out",
         weights=True,
         models=_ONNX,
         devices=("onnxruntime",),
@@ -188,12 +192,13 @@ FORMATS: dict[str, Format] = {
         "editor.exports.tvm:write_tvm",
         "TVM: annotation, script",
         notes="editor.exports.tvm:tvm_notes",
+        left_out="editor.exports.tvm:left_out",
         weights=True,
         models=_ONNX,
         devices=("tvm",),
     ),
     "split": Format(
-        "one model per subgraph and a runner that needs numpy and ONNX Runtime",
+        "one model per subgraph and a runner that needs numpy and ONNX Runtime, and OpenVINO for its devices",
         "editor.exports.split:write_split",
         "One model per subgraph, runner",
         options=(
@@ -203,7 +208,8 @@ FORMATS: dict[str, Format] = {
                 ("fixed", "open"),
             ),
         ),
-        notes="editor.exports.onnxruntime:provider_notes",
+        notes="editor.exports.split:notes",
+        left_out="editor.exports.split:left_out",
         parts=True,
         models=_ONNX,
         devices=("onnxruntime",),
@@ -212,6 +218,7 @@ FORMATS: dict[str, Format] = {
         "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
         "editor.exports.split_ir:write_split_ir",
         "One IR per subgraph, runner",
+        left_out="editor.exports.split_ir:left_out",
         parts=True,
         models=("openvino",),
         devices=("openvino",),
@@ -221,6 +228,7 @@ FORMATS: dict[str, Format] = {
         "editor.exports.genai:write_genai",
         "onnxruntime-genai: decoder pipeline",
         notes="editor.exports.genai:notes",
+        left_out="editor.exports.genai:left_out",
         parts=True,
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
@@ -238,6 +246,7 @@ FORMATS: dict[str, Format] = {
             ),
         ),
         notes="editor.exports.onnxruntime:session_notes",
+        left_out="editor.exports.onnxruntime:session_left_out",
         weights=True,
         models=_ONNX,
         devices=("onnxruntime",),

@@ -13,6 +13,8 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import write_submodel
+from editor.exports.onnxruntime import runs_on
+from editor.exports.shortfall import shortfall
 from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.states import states_of
@@ -125,6 +127,18 @@ def notes(used: list[Device]) -> list[str]:
         for d in used
         if provider_of(d) not in (CPU, *_NAMES)
     ]
+
+
+def left_out(placement: Placement) -> str:
+    """What the folder does not keep of a plan, in a line."""
+
+    def runs(device: Device) -> str:
+        return runs_on(device) if is_own(device) else "the CPU"
+
+    def is_own(device: Device) -> bool:
+        return provider_of(device) in (CPU, *_NAMES)
+
+    return shortfall(placement, runs, is_own, parts=True)
 
 
 def _options(device: Device) -> dict[str, Any]:

@@ -16,12 +16,19 @@ from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
 from editor.exports.openvino import GENERIC
+from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, SELECTS_BY_UNIT, provider_of
+from editor.runtimes.onnxruntime.providers import (
+    CPU,
+    CUDA,
+    SELECTS_BY_UNIT,
+    provider_of,
+    short_name,
+)
 
 _FORBIDDEN = frozenset(",;()")
 _SEPARATOR = 2
@@ -227,6 +234,21 @@ def session_notes(used: Sequence[Device]) -> list[str]:
         for name, same in names.items()
         if len(same) > 1
     ]
+
+
+def runs_on(device: Device) -> str:
+    """What runs the ops of a device in a session of ONNX Runtime."""
+    return f"ONNX Runtime's {short_name(provider_of(device) or CPU)}"
+
+
+def session_left_out(placement: Placement) -> str:
+    """What one session does not keep of a plan, in a line."""
+
+    def runs(device: Device) -> str:
+        known = device.runtime or (device.backend.upper() in GENERIC and provider_of(device))
+        return runs_on(device) if known else ""
+
+    return shortfall(placement, runs, lambda device: bool(provider_of(device)))
 
 
 def write_onnxruntime(

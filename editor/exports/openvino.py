@@ -10,11 +10,13 @@ import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExportError
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
+from editor.exports.shortfall import shortfall
 from editor.files import copy_atomic, json_text, safe_stem, write_atomic
 from editor.graph.external_data import locations_of
 from editor.graph.graph import Graph
@@ -66,6 +68,25 @@ def notes(used: Sequence[Device]) -> list[str]:
     here = [d for d in used if d.present and not d.machine]
     precisions = [note for d in here if (note := runtime_of(d.runtime).precision_note(d))]
     return texts + [f"the script leaves the precision to the tool. {n}" for n in precisions[:1]]
+
+
+def properties_of(device: Device) -> dict[str, Any]:
+    """The properties that OpenVINO compiles for a device with, as the editor does."""
+    from editor.runtimes.openvino.request import default_properties
+
+    return {**default_properties(device), **device.properties}
+
+
+def left_out(placement: Placement) -> str:
+    """What the script does not keep of a plan, in a line."""
+
+    def runs_on(device: Device) -> str:
+        return f"OpenVINO's {openvino_name(device)}" if _is_known(device) else ""
+
+    def is_own(device: Device) -> bool:
+        return bool(openvino_device(device)) or device.backend.upper() in GENERIC
+
+    return shortfall(placement, runs_on, is_own)
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:

@@ -21,6 +21,14 @@ def export_notes(placement: Placement, form: str) -> list[str]:
     return list(resolve_name(found.notes)(placement.used_devices)) if found and found.notes else []
 
 
+def left_out(placement: Placement, form: str) -> str:
+    """Which ops run elsewhere than in the plan where the files of a format are used, in a line; "" where none do."""
+    found = FORMATS.get(form)
+    if not found or not found.left_out or len(placement.used_devices) == 0:
+        return ""
+    return str(resolve_name(found.left_out)(placement))
+
+
 def fits(form: str, devices: Sequence[Device]) -> bool:
     """Whether one of these devices can use a format, and the others do not stand in its way."""
     found = FORMATS[form]

@@ -15,20 +15,13 @@ from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import (
-    OF_STAND_INS,
-    boxes,
-    first_page,
-    op_facts,
-    rate_of,
-    runtimes,
-    shapes_in_words,
-    time_of,
-)
+from editor.exports.first_page import boxes, first_page, op_facts, runtimes, shapes_in_words
+from editor.exports.measured_words import headline, in_words
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
-from editor.graph.layout.layered import draw
+from editor.graph.layout.layered import Wrap, draw
+from editor.graph.states import unit_of_rate
 from editor.kinds import Kind
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -43,7 +36,7 @@ from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.wires import wire_bytes, wire_name
-from editor.text import csv_text, human_bytes, human_joules, human_seconds, pluralize
+from editor.text import csv_text, human_bytes, human_seconds, pluralize
 
 
 @dataclass(frozen=True)
@@ -95,71 +88,6 @@ def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
     return list(found.values())
 
 
-def _speed(measured: Mapping[str, Any]) -> list[str]:
-    """How fast the plan and the unsplit model are."""
-    low, high = measured["interval"]
-    many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
-    times = (
-        f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
-        f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}"
-    )
-    rate = f"{measured['throughput']:.1f} requests/s{f' ({rates[0]:.1f} to {rates[1]:.1f} with 95 %)' if rates else ''}"
-    both = (
-        f"{rate} with {measured['requests']} in flight, of each {times}"
-        if many
-        else f"{times}, {rate}"
-    )
-    lines = [f"{both[:1].upper()}{both[1:]}, {pluralize(measured['runs'], 'run')}."]
-    for b in measured["baselines"]:
-        figure = (
-            f"{b['throughput']:.1f} requests/s"
-            if many and b.get("throughput")
-            else human_seconds(b["median"] or 0)
-        )
-        lines.append(
-            f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}."
-        )
-    return lines
-
-
-def in_words(measured: Mapping[str, Any]) -> list[str]:
-    """The same as sentences."""
-    is_measured = measured["kind"] == Kind.MEASUREMENT
-    lines = _speed(measured) if is_measured else [f"{OF_STAND_INS}."]
-    lines += [f"{name} ran on {on}." for name, on in measured["stand_ins"].items()]
-    if measured["difference"] is not None:
-        d = measured["difference"]
-        of = f" ({d['tolerance']} relative)" if d.get("tolerance") else ""
-        lines.append(
-            f"Largest difference to the unsplit model on {d['reference']}: {d['absolute']:.2g}, "
-            f"{'within' if d['within_tolerance'] else 'outside'} tolerance{of}."
-        )
-    if measured["disturbances"] and is_measured:
-        lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
-    lines += [f"{note}." for note in measured.get("precision_notes", ())]
-    environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())
-    return [*lines, f"On {environment}."]
-
-
-def headline(report: Mapping[str, Any]) -> str:
-    """The figure of the plan: a measurement of it where there is one, with what was worked out beside it."""
-    totals, measured = report["totals"], report["measurement"]
-    latency = time_of(totals)
-    rate = rate_of(totals)
-    joules = (totals["energy"] or {}).get("joules")
-    energy = f"; energy {human_joules(joules)} (estimate)" if joules else ""
-    if measured is None or measured["kind"] != Kind.MEASUREMENT:
-        basis = ", ".join([f"{totals['kind']} {totals['source']}", *totals["left_out"]])
-        if rate:
-            return f"Throughput: {rate} ({basis}), latency {latency}{energy}"
-        return f"Latency: {latency} ({basis}){energy}"
-    named = Kind(totals["kind"]).participle
-    if measured["mode"] == "throughput":
-        beside = f", {named} {rate}" if rate else ""
-        return f"Throughput: {measured['throughput']:.1f} requests/s (measurement){beside}{energy}"
-    return f"Latency: {human_seconds(measured['median'])} (measurement), {named} {latency}{energy}"
-
-
 _AT_PEAK = 10
 """Tensors at the peak of a device's memory that a report names."""
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
@@ -188,7 +116,11 @@ def report_of(
         len(placement.subgraphs),
     )
     memory, energy = placement.run_memory, energy_of(placement, costs, basis)
-    whole, tokens = read_measurement(measured, placement)
+    whole, beside, tokens = read_measurement(measured, placement)
+    parts = [None] * len(placement.subgraphs)
+    for run in (whole, beside):
+        if run is not None and run["kind"] == Kind.MEASUREMENT and run["mode"] == "latency":
+            parts = run["subgraphs"]
     report = {
         "format": "hetero-editor/report",
         "version": 1,
@@ -210,9 +142,11 @@ def report_of(
             "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "bytes_moved": division.bytes_moved,
             "pins": len(placement.settings.pins),
+            "ruled": len(placement.constraints.ruled),
             "forced": len(placement.forced_ops),
             "latency": placement.price(costs).total,
             "throughput": aimed_rate(placement, costs),
+            "rate_unit": unit_of_rate(graph),
             "kind": basis.kind,
             "source": basis.source,
             "left_out": left_out(placement, costs),
@@ -220,6 +154,7 @@ def report_of(
             "energy": energy.to_dict() if energy is not None else None,
         },
         "measurement": whole,
+        "measured_beside": beside,
         "tokens": tokens,
         "accuracy": _accuracy(accuracy, placement),
         "fallbacks": [
@@ -261,6 +196,7 @@ def report_of(
                 "device": s.device,
                 "ops": s.size,
                 "seconds": float(seconds[s.id]),
+                "measured": parts[s.id],
                 "inputs": list(s.inputs),
                 "outputs": list(s.outputs),
                 "depends_on": list(s.depends_on),
@@ -390,7 +326,8 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         "",
         f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
         f"{pluralize(totals['transfers'], 'transfer')}, "
-        f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}; "
+        f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}, "
+        f"{pluralize(len(page['rules']), 'rule')}; "
         f"policy {report['policy']}, subgraphs {report['grouping']}.",
         "",
     ]
@@ -406,7 +343,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         "",
         "## Assumptions",
         "",
-        *(f"- {_cell(line)}" for line in page["assumptions"]),
+        *(f"- {_cell(line)}" for line in page["assumptions"] or ["None."]),
         "",
         "## Devices",
         "",
@@ -426,12 +363,17 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"- and {pluralize(sum(len(p['ops']) for p in rest), 'more op')}, listed below"
         )
+    if page["rules"]:
+        lines += ["", "## Rules", "", "The first rule that matches an op decides.", ""]
+    for number, rule in enumerate(page["rules"], 1):
+        what = _cell(rule["what"]).replace("*", "\\*")
+        lines.append(f"{number}. {what}: {pluralize(rule['ops'], 'op')}")
     if report["measurement"]:
         lines += [
             "",
             "## Measurement" if report["measurement"]["kind"] == Kind.MEASUREMENT else "## Outputs",
             "",
-            *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
+            *(f"- {_cell(line)}" for line in in_words(report)),
         ]
     if report["accuracy"]:
         lines += _accuracy_lines(report["accuracy"])
@@ -588,12 +530,12 @@ def write_comparison(
     layouts: Mapping[str, Placement],
     out_dir: Path,
     stamp: str = "",
-    measured: str = "",
+    measured: str | Mapping[str, str] = "",
     accuracy: str = "",
 ) -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
 
-    ``measured`` and ``accuracy`` are of the first, as for ``report_of``.
+    ``measured`` and ``accuracy`` are as for ``report_of``, of the first; ``measured`` may have files by name of layout.
 
     Raises:
         ExportError: there are more than four layouts, or they are of different models.
@@ -617,10 +559,14 @@ def write_comparison(
 
 
 def standalone(
-    layouts: Mapping[str, Placement], stamp: str = "", measured: str = "", accuracy: str = ""
+    layouts: Mapping[str, Placement],
+    stamp: str = "",
+    measured: str | Mapping[str, str] = "",
+    accuracy: str = "",
 ) -> str:
-    """The HTML page as text; ``layouts`` are by name and all of one model, the files are of the first one."""
+    """The HTML page as text; ``layouts`` are by name and all of one model, the rest is as for ``write_comparison``."""
     first = next(iter(layouts.values()))
+    runs = {next(iter(layouts)): measured} if isinstance(measured, str) else measured
     graph, ops = first.graph, drawn_ops(layouts.values())
     devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
     reasons: dict[str, int] = {}
@@ -637,7 +583,7 @@ def standalone(
                 devices,
                 reasons,
                 source,
-                report_of(p, stamp, *((measured, accuracy) if p is first else ())),
+                report_of(p, stamp, runs.get(name, ""), accuracy if p is first else ""),
             )
             for name, p in layouts.items()
         ],
@@ -676,7 +622,7 @@ def drawing_of(graph: Graph, ops: Sequence[int]) -> dict[str, Any]:
         }
     )
     ends = np.array(pairs, np.int64).reshape(-1, 2)
-    drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=True)
+    drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=Wrap())
     return {
         "x": [round(float(v)) for v in drawing.x],
         "y": [round(float(v)) for v in drawing.y],
@@ -720,7 +666,7 @@ def _layout(
         "headline": headline(report),
         "predicted": predicted,
         "boxes": boxes(placement),
-        "measured": in_words(report["measurement"]) if report["measurement"] else [],
+        "measured": in_words(report),
         "accuracy": _accuracy_words(report["accuracy"]),
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         **placed(placement, ops, reasons),

@@ -1,18 +1,45 @@
-"""One ONNX model per subgraph, a manifest, and a runner that needs only numpy and ONNX Runtime."""
+"""One ONNX model per subgraph, a manifest, and a runner that needs only numpy, ONNX Runtime, and OpenVINO for its devices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
-from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of
+from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
+from editor.exports.openvino import properties_of
+from editor.exports.shortfall import shortfall
 from editor.files import json_text, write_atomic
+from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
+from editor.runtimes.openvino.runtime import openvino_device
+
+_ARRAYS = frozenset(
+    {
+        *("float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64"),
+    }
+)
+"""Element types that pass between OpenVINO and ONNX Runtime as arrays of numpy."""
+
+
+def notes(used: Sequence[Device]) -> list[str]:
+    """What the runner does not keep of a plan."""
+    return provider_notes([device for device in used if not openvino_device(device)])
+
+
+def left_out(placement: Placement) -> str:
+    """What the runner does not keep of a plan, in a line."""
+    return shortfall(
+        placement, runs_on, lambda d: bool(provider_of(d) or openvino_device(d)), parts=True
+    )
 
 
 def write_split(
@@ -34,6 +61,7 @@ def write_split(
     check_weights(cutter.source, graph)
     submodels = _open_parts(placement) if sizes == "open" else _fixed_parts(placement, cutter)
     written, steps = [], []
+    devices = {d.name: d for d in placement.devices}
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     numbered = [d for d in placement.devices if provider[d.name] in SELECTS_BY_UNIT]
     device_id = {d.name: {"device_id": index_of(d)} for d in numbered}
@@ -49,6 +77,7 @@ def write_split(
                 "device": subgraph.device,
                 "provider": provider[subgraph.device],
                 **device_id.get(subgraph.device, {}),
+                **_for_openvino(graph, submodel, devices[subgraph.device]),
                 "inputs": list(submodel.inputs),
                 "outputs": list(submodel.outputs),
                 "ops": subgraph.size,
@@ -71,7 +100,7 @@ def write_split(
         "model": graph.name,
         "providers": providers_of(placement),
         "custom_ops": custom_ops_of(placement, cutter.source),
-        "notes": provider_notes(placement.used_devices),
+        "notes": [*notes(placement.used_devices), *_left_to_onnxruntime(steps, devices)],
         "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
         "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()],
         "subgraphs": steps,
@@ -98,3 +127,29 @@ def _open_parts(placement: Placement) -> list[SubModel | None]:
         raise ExportError(f"sizes=open: {error}") from error
     by_label = {part.label: part for part in found}
     return [by_label.get(f"subgraph {s.id}") for s in placement.subgraphs]
+
+
+def _for_openvino(graph: Graph, part: SubModel, device: Device) -> dict[str, Any]:
+    """How OpenVINO compiles a subgraph of one of its devices; nothing where the script must not.
+
+    That is where values would pass that are no arrays, and where caches of a fixed size are read, in which OpenVINO
+    2026.4 is wrong; plans that run here open them.
+    """
+    names = (*part.inputs, *part.outputs)
+    if not openvino_device(device) or not all(
+        graph.tensor_types[graph.tensor_index[name]] in _ARRAYS for name in names
+    ):
+        return {}
+    if any(node.op_type == "GroupQueryAttention" for node in part.model.graph.node):
+        return {}
+    return {"openvino": {"target": device.provider, "properties": properties_of(device)}}
+
+
+def _left_to_onnxruntime(steps: Sequence[dict[str, Any]], devices: dict[str, Device]) -> list[str]:
+    """A note for each subgraph of OpenVINO that the script runs by ONNX Runtime."""
+    odd = [s for s in steps if openvino_device(devices[s["device"]]) and not s.get("openvino")]
+    return [
+        f"ONNX Runtime runs subgraph {s['id']} on the CPU instead of OpenVINO, as it passes values that are no arrays of "
+        "numpy, or has GroupQueryAttention"
+        for s in odd
+    ]

@@ -6,15 +6,26 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.model_copy import check_weights, script_of
-from editor.exports.openvino import openvino_name
+from editor.exports.openvino import openvino_name, properties_of
+from editor.exports.shortfall import shortfall
 from editor.files import json_text, replace, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
+from editor.runtimes.openvino.runtime import openvino_device
 from editor.sandbox.worker import run
+
+
+def left_out(placement: Placement) -> str:
+    """What the runner does not keep of a plan, in a line."""
+    return shortfall(
+        placement,
+        lambda device: f"OpenVINO's {openvino_name(device)}",
+        lambda device: bool(openvino_device(device)),
+        parts=True,
+    )
 
 
 def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -43,7 +54,7 @@ def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list
                 "model": xml.name,
                 "device": subgraph.device,
                 "target": openvino_name(devices[subgraph.device]),
-                "properties": _properties(devices[subgraph.device]),
+                "properties": properties_of(devices[subgraph.device]),
                 "inputs": read,
                 "outputs": list(part.outputs),
                 "ops": subgraph.size,
@@ -85,9 +96,3 @@ def _write_part(part: SubModel, xml: Path, stamp: str) -> list[str]:
     except OSError as error:
         raise ExportError(f"{xml}: cannot be written ({error.strerror or error})") from error
     return inputs
-
-
-def _properties(device: Device) -> dict[str, Any]:
-    from editor.runtimes.openvino.request import default_properties
-
-    return {**default_properties(device), **device.properties}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from editor.devices.device import Device
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
+from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 
@@ -26,6 +27,15 @@ def tvm_notes(used: Sequence[Device]) -> list[str]:
         for d in used
         if not d.properties.get("target") and d.device not in _TARGETS
     ]
+
+
+def left_out(placement: Placement) -> str:
+    """What the script does not keep of a plan, in a line."""
+
+    def is_own(device: Device) -> bool:
+        return bool(device.properties.get("target")) or device.device in _TARGETS
+
+    return shortfall(placement, lambda device: f"TVM's {tvm_target(device)}", is_own, parts=True)
 
 
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:

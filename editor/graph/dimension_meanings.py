@@ -114,6 +114,13 @@ def total_that_follows(graph: Graph) -> str:
     return names[0] if names else ""
 
 
+def context_dim(graph: Graph) -> str:
+    """The open dimension that says how long the context of a decoder's step is: the past, else all tokens; else ""."""
+    known = {meaning: name for name, meaning in reversed(meanings(graph).items())}
+    found = (known.get(meaning) for meaning in (Meaning.PAST, Meaning.TOTAL))
+    return next((name for name in found if name and name in graph.define), "")
+
+
 def _tokens_in_step(graph: Graph) -> tuple[str, str, str] | None:
     """The dimensions of total, past and new tokens, where the first is the sum of the others at the sizes of a model."""
     now = graph.define

@@ -39,6 +39,9 @@ TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens", "ids")
 MASKS = ("attention_mask",)
 POSITIONS = ("position_ids", "cache_position")
 TOKENS_PER_SECOND = "tokens/s"
+TOKENS_OF_REQUESTS = (
+    "Each request makes one token: requests/s are the tokens/s of all sequences in flight together"
+)
 BEAMS = ("beam_idx",)
 """The sequence that each one goes on from, in a search over several."""
 _RENAMED = (

@@ -17,7 +17,7 @@ from editor.devices.keys import KEYS
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
 from editor.graph.graph import Bools, Graph
-from editor.placement.rules import Rule, apply_rules, label_mask
+from editor.placement.rules import Rule, apply_rules, label_mask, ops_decided
 from editor.runtimes.base import Capability
 
 _LIBRARY_FREE = ("ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
@@ -43,6 +43,12 @@ class Constraints:
     ruled: Mapping[int, str]
     """Op -> text that names the rules applied to it."""
 
+    def ops_of_rules(self, rules: Sequence[Rule]) -> list[list[int]]:
+        """[rule] the ops that it decides; the rules are those that these constraints were made with."""
+        free = ~self.graph.op_is_constant
+        free[[_op_of(self.graph, key) for key in self.pins]] = False
+        return ops_decided(self.graph, self.devices, rules, free)
+
     def reason(self, op: int, device: int) -> str:
         """Reason why an op may not use a device; "" when it may."""
         if self.allowed[op, device]:
@@ -54,6 +60,19 @@ class Constraints:
             f"pinned to {pin}, though this could run it"
             if pin is not None
             else self.ruled.get(op, "")
+        )
+
+    def remark(self, op: int, device: int) -> str:
+        """What a device computes otherwise than others in an op, and what its table leaves open; "" of nothing."""
+        remarks = self.capabilities[device].remarks
+        said = remarks[op] if remarks else ""
+        return "; ".join(
+            text
+            for text in (
+                said and f"{said}, where ONNX Runtime's CPU provider does not",
+                self.devices[device].published.unchecked_of(self.graph, op),
+            )
+            if text
         )
 
     def inability(self, op: int, device: int) -> str:

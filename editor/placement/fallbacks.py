@@ -81,26 +81,24 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     """All fallbacks, the most expensive first."""
     graph, devices = placement.graph, placement.devices
     device = placement.assignment.device
-    groups: dict[tuple[int, str], list[int]] = {}
+    wanted, groups = 0, dict[str, list[int]]()
     for op in placement.placed_ops.tolist():
-        wanted = _refusing(placement, op)
-        if wanted is not None:
+        if _falls_back(placement, op):
             need = need_of(placement.constraints.inability(op, wanted))
-            groups.setdefault((wanted, need), []).append(op)
+            groups.setdefault(need, []).append(op)
     if not groups:
         return []
     at_home = device.copy()
-    for (wanted, _), ops in groups.items():
+    for ops in groups.values():
         at_home[ops] = wanted
     own = [
-        float((costs.op[ops, device[ops]] - costs.op[ops, wanted]).sum())
-        for (wanted, _), ops in groups.items()
+        float((costs.op[ops, device[ops]] - costs.op[ops, wanted]).sum()) for ops in groups.values()
     ]
     lost = placement.price(costs).total - _seconds(placement, costs, at_home)
     shares = _shares_of_overhead(placement, costs, list(groups.values()))
     scopes, ruled = scopes_of(graph), placement.constraints.ruled
     found = []
-    for ((wanted, _), ops), slower, share in zip(groups.items(), own, shares, strict=True):
+    for ops, slower, share in zip(groups.values(), own, shares, strict=True):
         reason = reason_of_all([placement.constraints.inability(op, wanted) for op in ops])
         types = Counter(graph.type_label(op) for op in ops)
         found.append(
@@ -129,15 +127,13 @@ def _signed(seconds: float, rough: bool) -> str:
     return f"{in_words(abs(seconds), rough)}{' less' if seconds < 0 else ''}"
 
 
-def _refusing(placement: Placement, op: int) -> int | None:
-    """The device that was wanted for an op and cannot run it. A rule hides no reason, a pin is a person's own."""
-    constraints, now = placement.constraints, placement.assignment.device[op]
-    refusing = np.flatnonzero(~constraints.able[op, :now])
-    if not len(refusing) or placement.graph.op_keys[op] in placement.settings.pins:
-        return None
-    if op in constraints.ruled and refusing[0] > 0:
-        return None  # the rule keeps it from a device before that one
-    return int(refusing[0])
+def _falls_back(placement: Placement, op: int) -> bool:
+    """Whether the first device cannot run an op. A rule hides no reason, a pin is a person's own.
+
+    Where that device could, a policy or a rule keeps the op from it.
+    """
+    pinned = placement.graph.op_keys[op] in placement.settings.pins
+    return not placement.constraints.able[op, 0] and not pinned
 
 
 def _shares_of_overhead(
@@ -175,9 +171,11 @@ def _seconds(placement: Placement, costs: Costs, device: Ints) -> float:
 
 
 def chosen_elsewhere(placement: Placement) -> dict[str, list[int]]:
-    """Device -> ops that may run there, and that the policy put on a later device; by the first such device."""
+    """Device -> ops, no fallbacks, that may run there, and that the policy put on a later device; by the first such device."""
     constraints, found = placement.constraints, dict[str, list[int]]()
     for op in placement.placed_ops.tolist():
+        if _falls_back(placement, op):
+            continue
         able = np.flatnonzero(constraints.allowed[op, : placement.assignment.device[op]])
         if (
             len(able)

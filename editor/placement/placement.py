@@ -20,7 +20,14 @@ from editor.devices.published import assumed_bytes
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.placement.constraints import Constraints, constrain
-from editor.placement.costs import Costs, Price, price, processors, stated_watts
+from editor.placement.costs import (
+    Costs,
+    Price,
+    price,
+    processors,
+    stated_watts,
+    subgraph_overheads,
+)
 from editor.placement.device_profile import costs_of
 from editor.placement.policies.problem import Floats, Problem, busiest_load, busy_seconds
 from editor.placement.policies.registry import assign, check_options, policy_of
@@ -310,6 +317,12 @@ class Placement:
             self.graph, costs, self.assignment.device, self.placed_ops, self.division.subgraph_of_op
         )
 
+    def starts(self, costs: Costs) -> Floats:
+        """[subgraph] seconds of its launch and cold start; 0 where the profile of the unsplit model has them in its time."""
+        device, parts = self.assignment.device, self.division.subgraph_of_op
+        _, seconds = subgraph_overheads(self.graph, costs, device, self.placed_ops, parts)
+        return seconds if self.price(costs).launches else np.zeros_like(seconds)
+
     def busiest_seconds(self, costs: Costs) -> float:
         """Load of the busiest processor in one run, with transfers and launches: the least time between two requests.
 
@@ -412,9 +425,8 @@ class Placement:
         chosen = int(self.assignment.device[op])
         forced = pinned is not None and not constraints.able[op, chosen]
         because = self._because(op)
-        remarks = constraints.capabilities[chosen].remarks
-        if remarks and remarks[op]:
-            because += f"; {remarks[op]}, where ONNX Runtime's CPU provider does not"
+        if remark := constraints.remark(op, chosen):
+            because += f"; {remark}"
         if forced:
             because += (
                 f" by force, although it cannot run there ({constraints.inability(op, chosen)})"

@@ -291,21 +291,36 @@ def apply_rules(
         PinError: a rule names an unknown target.
     """
     mask = np.ones((len(graph), len(devices)), bool)
+    texts: dict[int, str] = {}
+    decided = ops_decided(graph, devices, rules, candidates)
+    for number, (rule, ops) in enumerate(zip(rules, decided, strict=True), 1):
+        mask[ops] &= label_mask(rule.to, devices)
+        for op in ops:
+            texts[op] = f"{texts[op]}, rule {number}" if op in texts else f"rule {number}"
+            texts[op] += f" ({rule_text(rule)})"
+    return mask, texts
+
+
+def ops_decided(
+    graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools
+) -> list[list[int]]:
+    """[rule] the ops that it decides: those that it matches and no rule before it has decided at its level.
+
+    Raises:
+        PinError: a rule names an unknown target.
+    """
     decided: dict[str, Bools] = {}
     settled = np.zeros(len(graph), bool)
     """[op] whether a rule named a device, which determines all levels."""
-    texts: dict[int, str] = {}
-    deadline = Deadline()
-    for number, rule in enumerate(rules):
-        wanted, level = label_mask(rule.to, devices), label_level(rule.to, devices)
+    found, deadline = [], Deadline()
+    for rule in rules:
+        level = label_level(rule.to, devices)
         taken = decided.setdefault(level, np.zeros(len(graph), bool))
-        for op in rule.matches(graph, candidates & ~taken & ~settled, deadline):
-            mask[op] &= wanted
-            taken[op] = True
-            settled[op] |= level == ""
-            texts[op] = f"{texts[op]}, rule {number + 1}" if op in texts else f"rule {number + 1}"
-            texts[op] += f" ({rule_text(rule)})"
-    return mask, texts
+        ops = rule.matches(graph, candidates & ~taken & ~settled, deadline)
+        taken[ops] = True
+        settled[ops] |= level == ""
+        found.append(ops)
+    return found
 
 
 def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
@@ -438,3 +453,25 @@ def rule_text(rule: Rule) -> str:
     """E.g. "type=Conv nth=first → GPU"."""
     patterns = " ".join(f"{key}={value}" for key, value in rule.to_dict().items() if key != "to")
     return f"{patterns or 'any op'} → {rule.to}"
+
+
+_PATTERNS_IN_WORDS = {
+    "type": "of type {}",
+    "name": "named {}",
+    "regex": "whose name matches {}",
+    "scope": "in {}",
+    "layer": "in layers {}",
+    "tensor": "that make {}",
+}
+
+
+def rule_in_words(rule: Rule) -> str:
+    """E.g. "Ops of type Conv in layers 8-15, only the first, to GPU"."""
+    given = rule.to_dict()
+    which = [text.format(given[key]) for key, text in _PATTERNS_IN_WORDS.items() if key in given]
+    words = f"Ops {' '.join(which)}" if which else "All ops"
+    if rule.nth in ("first", "last"):
+        words += f", only the {rule.nth},"
+    elif rule.nth is not None:
+        words += f", of these only [{rule.nth}] counted from 0,"
+    return f"{words} to {rule.to}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
 from editor.exports.report import write_comparison
+from editor.files import json_text, write_atomic
+from editor.placement.placement import Placement
 from editor.web.app_state import AppState
+from editor.web.view import Measured
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout
 
@@ -27,6 +30,22 @@ def chosen_layouts(state: AppState, document: Document, names: Sequence[str]) ->
         return [layout for layout in found if layout is not None]
 
 
+def _benchmarks(
+    document: Document, chosen: Mapping[str, Placement], folder: Path
+) -> dict[str, str]:
+    """Layout name -> a file with what was measured of it, in the form of `bench --json`."""
+    measured, files = Measured(document), dict[str, str]()
+    for number, (name, placement) in enumerate(chosen.items()):
+        run = measured.run(placement, "latency")
+        # as the unsplit model beside another plan, it has that plan's report
+        if run is None or run.figures.get("plan") != placement.fingerprint:
+            continue
+        if "report" in run.figures:
+            text = json_text([run.figures["report"]])
+            files[name] = str(write_atomic(folder / f"{number}.json", text))
+    return files
+
+
 def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> tuple[str, bytes]:
     """Name and content of the standalone page of some layouts.
 
@@ -39,5 +58,6 @@ def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> 
     if not chosen:
         raise EditorError("There is no such layout any more; compare again.")
     with tempfile.TemporaryDirectory() as folder:
-        path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
+        files = _benchmarks(document, chosen, Path(folder))
+        path = write_comparison(chosen, Path(folder), document.plan.stamp, files)[0]
         return f"{path.stem}_comparison.html", path.read_bytes()

@@ -96,6 +96,7 @@ class Field(_Control):
         "disabled",
         "width",
         "className",
+        "title",
     ]
 
 

@@ -82,7 +82,9 @@ def listed_ops(entry: Entry, key: str) -> list[str]:
 
 
 def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
-    """The table with one more device at its end; a name that is taken gets a number.
+    """The table with one more device: a planned one before those that are here, as it would get no op after them.
+
+    Where its name is taken, it has that of its preset, or a number.
 
     Args:
         entries: the table.
@@ -96,8 +98,9 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
     others = load_devices([dict(e) for e in entries])
     taken = {d.name for d in others}
     if device.name in taken:
-        number = next(n for n in range(2, len(taken) + 3) if f"{device.name} {n}" not in taken)
-        entry = {**entry, "name": f"{device.name} {number}"}
+        numbered = (f"{device.name} {number}" for number in range(2, len(taken) + 3))
+        names = (str(entry.get("preset") or device.name), *numbered)
+        entry = {**entry, "name": next(name for name in names if name not in taken)}
         if not entry.get("preset"):
             entry["backendName"] = device.backend
         kind = (device.runtime, device.provider, device.device)
@@ -106,7 +109,10 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
             device.device != "CPU" and device.unit in alike and device.unit.isdigit()
         ):  # another of them, not the same twice
             entry["unit"] = next(n for n in range(len(alike) + 1) if str(n) not in alike)
-    return [*(dict(e) for e in entries), entry]
+    table = [dict(e) for e in entries]
+    first = next((i for i, d in enumerate(others) if d.present), len(others))
+    table.insert(first if device.planned else len(table), entry)
+    return table
 
 
 def shown(device: Device) -> dict[str, str | list[str] | None]:

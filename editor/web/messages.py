@@ -372,12 +372,13 @@ class SearchResults(TypedDict):
 
 
 class Pane(TypedDict):
-    """One layout: ``device`` is uint8 and ``part`` uint32 per visible op, base64."""
+    """One layout: ``device`` is uint8 and ``part`` uint32 per visible op, base64; ``partColour`` as in ``View``."""
 
     name: str
     summary: str
     device: str
     part: str
+    partColour: list[int]
 
 
 class PaneDevice(TypedDict):

@@ -7,14 +7,16 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from editor.errors import ExportError
-from editor.exports.benchmark_file import kept_tokens
+from editor.exports.benchmark_file import kept_tokens, of_unsplit
 from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
 from editor.exports.model_copy import copied_bytes
 from editor.files import json_text, write_atomic
+from editor.placement.choices import AIMS
 from editor.web.tasks import Task
+from editor.web.view import measured_run
 from editor.workspace.document import Document
 
 MAX_DOWNLOAD_BYTES = 256 << 20
@@ -34,10 +36,7 @@ def written(document: Document, form: str, folder: Path, device: str = "") -> li
     with tempfile.TemporaryDirectory() as beside:
         options = {}
         taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
-        figures = [run.figures for run in document.runs_of_plan()]
-        runs = [f["report"] for f in figures if "report" in f][:1]
-        tokens = [f for f in figures if f.get("mode") == "tokens" and not f["estimated"]]
-        runs += [kept_tokens(f) for f in tokens[:1]]
+        runs = _measured(document)
         if runs and "measured" in taken:
             file = write_atomic(Path(beside) / "benchmark.json", json_text(runs))
             options["measured"] = str(file)
@@ -51,6 +50,22 @@ def written(document: Document, form: str, folder: Path, device: str = "") -> li
         )
     _check_size(sum(path.stat().st_size for path in paths), form)
     return paths
+
+
+def _measured(document: Document) -> list[dict[str, Any]]:
+    """What was measured of the plan, as `bench --json` has it: what the page shows of it in each mode, else of stand-ins."""
+    plan, found = document.placement, list[dict[str, Any]]()
+    for mode in AIMS:
+        run = measured_run(document, mode)
+        kept = None if run is None else run.figures.get("report")
+        if run is not None and kept is not None:
+            is_own = run.figures["plan"] == plan.fingerprint
+            found.append(kept if is_own else of_unsplit(kept, plan))
+    own = [run.figures for run in document.runs_of_plan()]
+    if not found:
+        found += [figures["report"] for figures in own if "report" in figures][:1]
+    tokens = [f for f in own if f.get("mode") == "tokens" and not f["estimated"]]
+    return found + [kept_tokens(figures) for figures in tokens[:1]]
 
 
 def packed(paths: Sequence[Path], folder: Path, task: Task) -> bytes:

@@ -98,11 +98,10 @@ def _progress(benchmark: BenchmarkState, events: list[dict[str, Any]]) -> m.RunE
         what = f"{last['text'][:1].upper()}{last['text'][1:]}"
         share = last["done"] / last["total"] if last.get("total") else None
         doing = _DOING.get(benchmark.kind)
-        label = (
-            shortened(what, _LABEL)
-            if share is None or not doing
-            else f"{doing} {100 * share:.0f} %"
-        )
+        label = shortened(what, _LABEL)
+        if share is not None and doing:
+            named = shortened(what, _LABEL - 5) if benchmark.kind == "profile" else doing
+            label = f"{named} {100 * share:.0f} %"
         return _event(benchmark, f"{what} …", share, samples, label)
     text = f"Measuring {_in_turn(samples)}: {pluralize(runs_of(samples), 'run')}"
     return _event(

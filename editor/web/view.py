@@ -75,12 +75,7 @@ def view_of(document: Document) -> View:
             for d in placement.devices
         ],
         "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
-        "partColour": [
-            DEVICE_COLOURS.index(c)
-            for c in subgraph_colours(
-                len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs}
-            )
-        ],
+        "partColour": part_colours(placement),
         "heat": _steps(seconds),
         "weight": _steps(weights),
         "error": _error_steps(document, ops),
@@ -99,6 +94,12 @@ def view_of(document: Document) -> View:
         "redo": document.can_redo,
         "change": first_change(placement),
     }
+
+
+def part_colours(placement: Placement) -> list[int]:
+    """[subgraph] its place in the palette; neighbours differ."""
+    before = {s.id: s.depends_on for s in placement.subgraphs}
+    return [DEVICE_COLOURS.index(c) for c in subgraph_colours(len(placement.subgraphs), before)]
 
 
 def first_change(placement: Placement) -> int:
@@ -207,8 +208,8 @@ def has_profile(document: Document) -> bool:
 def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, str]:
     """Colour of each device by name: by its place in the table as first opened, which no reordering changes.
 
-    New names take the colours of names that are gone: of a renamed device its own. Further devices follow, in the order of the
-    table; then ``others``, of layouts with other devices.
+    New names take the colours of names that are gone: of a renamed device its own. Further devices follow by name ("NPU 2"
+    before "NPU 3"), as they may change places in the table; then ``others``, of layouts with other devices.
     """
     first = [
         str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries
@@ -218,7 +219,9 @@ def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, s
         [d.name for d in document.devices],
     )
     colours |= {new: colours[old] for new, old in _renamed(document, now, first).items()}
-    more = dict.fromkeys(d.name for d in [*document.devices, *others] if d.name not in colours)
+    added = sorted((len(name), name) for name in now if name not in colours)
+    more = dict.fromkeys([name for _, name in added])
+    more |= dict.fromkeys(d.name for d in others if d.name not in colours)
     return colours | {name: device_colour(len(first) + i) for i, name in enumerate(more)}
 
 
@@ -311,7 +314,11 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     """
     runs = _runs_of(document.placement, _real_runs(document))
     modes = [mode] if mode else ["tokens", aim_of(document.placement.settings)]
-    fitting = [run for each in modes for run in runs if run.figures.get("mode") == each]
+    fitting = [
+        run
+        for each in modes
+        for run in _certain_first([run for run in runs if run.figures.get("mode") == each])
+    ]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
@@ -330,6 +337,25 @@ def _runs_of(placement: Placement, runs: Sequence[Run]) -> list[Run]:
         run if run.figures.get("plan") == mine else unsplit_run(placement, run) for run in runs
     ]
     return [run for run in found if run is not None]
+
+
+def _certain_first(runs: Sequence[Run]) -> list[Run]:
+    """Measurements of one plan in one mode, the newest first; a tuning only where it is more certain than a benchmark.
+
+    A tuning shares its time among many plans. The benchmark that counts is the last one.
+    """
+    benchmark = next((run for run in runs if not run.figures.get("tuned")), None)
+    if benchmark is None:
+        return list(runs)
+    return [run for run in runs if run is benchmark or _margin(run) <= _margin(benchmark)]
+
+
+def _margin(run: Run) -> float:
+    """Width of the interval of a measurement, relative to its figure; infinite without one."""
+    figure = "throughput" if run.figures["mode"] == "throughput" else "median"
+    interval = run.figures.get("throughput_interval" if figure == "throughput" else "interval")
+    low, high = interval or (0.0, np.inf)
+    return float((high - low) / run.figures[figure]) if run.figures[figure] else np.inf
 
 
 def measured_medians(document: Document) -> tuple[list[float], float]:
@@ -364,7 +390,7 @@ class Measured:
     def run(self, placement: Placement, mode: str) -> Run | None:
         """The newest measurement of a placement on the devices that it names."""
         runs = [run for run in self._runs if run.figures.get("mode") == mode]
-        return next(iter(_runs_of(placement, runs)), None)
+        return next(iter(_certain_first(_runs_of(placement, runs))), None)
 
 
 def unsplit_run(placement: Placement, run: Run | None) -> Run | None:

@@ -18,6 +18,7 @@ from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
+from editor.placement.choices import policy_choices
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
 from editor.placement.filter import between, expand_selection, same_device_region
@@ -380,16 +381,8 @@ class Document:
             decisions = dict(self._decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
-                words = {
-                    "costs": {"measured": "costs from a profile", "estimate": "estimated costs"}
-                }
-                chosen = ", ".join(
-                    words.get(key, {}).get(value, value)
-                    for key, value in options.items()
-                    if isinstance(value, str)
-                )
                 self._edit(
-                    f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs",
+                    _label_of(policy, options, subgraphs),
                     decisions | wanted,
                 )
 
@@ -502,6 +495,13 @@ class Document:
             "entries": {device.name: repr(device.own_entry) for device in plan.devices},
         }
         self.store.keep_run(self.id, {**known, **figures})
+
+    def at_other_sizes(self) -> list[Record]:
+        """Documents of the same model at other sizes, the latest first; each has a history of its own."""
+        if not self.graph.define:
+            return []
+        graph = self.graph
+        return self.store.at_other_sizes(str(graph.path), graph.sha256, graph.define)
 
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""
@@ -633,3 +633,18 @@ class Document:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops):,} ops"
+
+
+def _label_of(policy: str, options: Mapping[str, Any], subgraphs: str) -> str:
+    """A step of the history, in the words of the page: "Optimal: least latency (costs from a profile)"."""
+    labels, objective = policy_choices(), options.get("objective", "latency")
+    name = labels.get(f"{policy}:{objective}")
+    words = {"measured": "costs from a profile", "estimate": "estimated costs"}
+    chosen = [
+        words.get(value, value)
+        for key, value in options.items()
+        if isinstance(value, str) and not (key == "objective" and name)
+    ]
+    in_brackets = f" ({', '.join(chosen)})" if chosen else ""
+    rule = "" if subgraphs == "minimal" else f", {subgraphs} subgraphs"
+    return f"{name or labels.get(policy, policy)}{in_brackets}{rule}"

@@ -264,6 +264,16 @@ class Store:
 
         return next(filter(stands, self._of_model(model, sha256)), None)
 
+    def at_other_sizes(
+        self, model: str, sha256: str, define: Mapping[str, int], limit: int = 3
+    ) -> list[Record]:
+        """The latest document of a model for each of its other sizes, the latest sizes first."""
+        found: dict[str, Record] = {}
+        for record in self._of_model(model, sha256):
+            if record.define != dict(define):
+                found.setdefault(json.dumps(record.define, sort_keys=True), record)
+        return list(found.values())[:limit]
+
     def _of_model(self, model: str, sha256: str) -> list[Record]:
         """The latest documents of a model, the latest first."""
         with self._database.read() as db:

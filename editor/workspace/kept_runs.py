@@ -34,10 +34,11 @@ def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
 
 
 def tuned_to_keep(tuned: Tuned) -> list[dict[str, Any]]:
-    """Of each candidate that was measured, the present plan last: the newest measurement of a plan counts."""
+    """Of each candidate that was measured, the present plan last; they are marked, as candidates share the time."""
     return [
         {
             **run_to_keep(result),
+            "tuned": True,
             "plan": tuned.fingerprints[result.plan],
             "subgraphs": len(result.subgraphs),
             **({} if result.plan == PRESENT else {"layout": result.plan}),
@@ -49,7 +50,7 @@ def tuned_to_keep(tuned: Tuned) -> list[dict[str, Any]]:
 def tokens_to_keep(result: TokenBenchmark) -> dict[str, Any]:
     """Of a model that generates: the time of a token, and of the first one."""
     mine = result.figures
-    times = {each.name.removeprefix("unsplit on "): each for each in result.unsplit}
+    times = {each.name.removeprefix("unsplit on "): each for each in result.timed}
     best = min(times, key=lambda device: times[device].token.median, default="")
     return {
         "mode": "tokens",

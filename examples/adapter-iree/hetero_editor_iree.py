@@ -30,6 +30,7 @@ _WRONG = {
     "GridSample": "reads memory beside the image where it is sampled outside",
     "LpNormalization": "makes NaN of zeros",
 }
+_SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 
 
 class Iree(LoadedModelRuntime):
@@ -159,11 +160,21 @@ def _rank(model: ModelProto, name: str) -> int:
     return ranks.get(name, -1)
 
 
+def _type(model: ModelProto, name: str) -> int:
+    """Element type of a tensor as ONNX numbers it; 0 where the model does not declare it."""
+    values = (*model.graph.input, *model.graph.value_info)
+    types = {v.name: v.type.tensor_type.elem_type for v in values}
+    types |= {t.name: t.data_type for t in model.graph.initializer}
+    return types.get(name, TensorProto.UNDEFINED)
+
+
 def _refuse_wrong_ops(model: ModelProto) -> None:
     """Raises for what IREE computes otherwise than ONNX says, and the editor's trials do not always show."""
     for node in model.graph.node:
         if node.op_type in _WRONG:
             raise NotImplementedError(f"{node.op_type} {_WRONG[node.op_type]}")
+        if node.op_type == "BitShift" and _type(model, node.input[0]) in _SIGNED:
+            raise NotImplementedError("BitShift by a negative number is as the CPU has it")
         if node.op_type == "QLinearMatMul" and _rank(model, node.input[0]) != 2:
             raise NotImplementedError("QLinearMatMul of more than two dimensions has other results")
         settings = {a.name: a.s for a in node.attribute if a.name.startswith("coordinate")}

@@ -76,7 +76,8 @@ class Server:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            # A busy machine may read for longer than the limit; no test of the page is about time.
+            env={"HETERO_LIMIT_SECONDS": "180", **os.environ, "PYTHONUNBUFFERED": "1"},
         )
         assert self.process.stdout is not None
         self.said = self.process.stdout.readline()

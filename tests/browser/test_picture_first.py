@@ -145,6 +145,30 @@ def test_names_stay_readable_when_the_tables_open(page: Page, serve: Serve) -> N
     until(page, f"heteroCy.zoom() === {first}")
 
 
+def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(
+    page: Page, serve: Serve
+) -> None:
+    """Beside open tables a window of a laptop showed the first half of ResNet-50."""
+    made = serve(str(EXAMPLES / "models" / "resnet50.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(made.url)
+    ready(page)
+    first = page.evaluate("heteroCy.zoom()")
+    page.click("role=tab[name=Transfers]")
+    until(page, f"({COVERED})() === 0 && heteroCy.zoom() > 0.4 && heteroCy.height() < 400")
+    page.get_by_role("button", name="Tables", exact=True).click()
+    until(page, f"({COVERED})() === 0 && heteroCy.zoom() === {first} && heteroCy.height() > 400")
+    frames = page.evaluate("heteroCy.nodes('.frame').length")
+    x, y = page.evaluate("""() => {
+        const { x, y } = heteroCy.nodes('.group')[3].renderedPosition(),
+            at = heteroCy.container().getBoundingClientRect();
+        return [x + at.left, y + at.top];
+    }""")
+    page.mouse.dblclick(x, y)
+    until(page, f"heteroCy.nodes('.frame').length > {frames}")
+    until(page, f"({COVERED})() === 0 && heteroCy.zoom() > 0.4")
+
+
 def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, serve: Serve) -> None:
     """A paragraph that ended with an ellipsis stood before what the plan is compared with."""
     page.goto(

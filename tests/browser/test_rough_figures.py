@@ -50,8 +50,12 @@ def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_p
     expect_rough(page.locator("#verdict .headline"))
     page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
     expect_rough(page.locator("#ribbon-text", has_text="device switch"))
+    step = page.get_by_role("button", name="Next device switch")
+    expect(step).to_have_attribute("title", "Next device switch (])")
     page.keyboard.press("Control+z")
     expect(page.locator("#ribbon-text", has_text="device switch")).to_have_count(0)
+    expect(step).to_be_disabled()
+    expect(step).to_have_attribute("title", "This plan has no device switch")
 
     page.click("role=tab[name=Compare]")
     page.fill("#phases-lengths", "prompt=64,new=8")

@@ -226,8 +226,11 @@ def test_the_example_of_a_planned_device_is_split_for_a_reason(page: Page, serve
 
 def test_an_example_opens_on_the_devices_that_were_chosen(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
-    page.select_option("#devices-choice", label="NPU: edgetpu")
-    expect(page.locator("#devices-spec")).to_have_value(re.compile("edgetpu"))
+    page.select_option("#devices-choice", label="NPU: hailo8")
+    page.select_option("#devices-choice", label="NPU: edgetpu, model as int8")
+    expect(page.locator("#devices-spec")).to_have_value(
+        re.compile(r"^HETERO:NPU\(hailo8\),NPU2\(edgetpu as int8\),")
+    )
     page.locator(".example", has_text="MobileNetV2").click()
     ready(page)
     expect(page.locator("#devices").get_by_text("edgetpu").first).to_be_visible()

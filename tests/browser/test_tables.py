@@ -23,7 +23,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page = fresh
     page.set_viewport_size({"width": 1440, "height": 900})
     columns = subgraphs(page)
-    assert len(columns) == 13 and max(right for _, right, _, _ in columns) <= 1440
+    assert len(columns) == 14 and max(right for _, right, _, _ in columns) <= 1440
     assert all(cut <= 0 for _, _, cut, _ in columns), "every title is readable"
     page.get_by_label("Columns of the table").first.click()
     page.get_by_label("Depends on", exact=True).uncheck()
@@ -47,7 +47,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page.get_by_role("button", name="As at first").click()
     page.wait_for_timeout(300)
     assert (
-        len(subgraphs(page)) == 13
+        len(subgraphs(page)) == 14
         and page.evaluate("localStorage.getItem('hetero-editor-table-subgraphs')") is None
     )
 
@@ -78,3 +78,15 @@ def test_without_the_panel_of_devices_the_legend_names_them(fresh: Page) -> None
     until(page, "heteroCy.nodes('.faded').length === 98")
     entry.click()
     until(page, "hetero.selectedOps().length === 2")
+
+
+def test_colours_of_subgraphs_have_a_legend_that_selects_them(fresh: Page) -> None:
+    page = fresh
+    page.locator("#colour-by").select_option("subgraph")
+    entries = page.locator("#legend").get_by_role("button")
+    parts = "[...new Set(hetero.page.view.part)].sort((a, b) => a - b)"
+    expect(entries).to_have_count(page.evaluate(f"{parts}.length"))
+    expect(entries.first).to_be_visible()
+    entries.nth(1).click()
+    second = f"hetero.page.view.ops.filter((_, i) => hetero.page.view.part[i] === {parts}[1])"
+    until(page, f"`${{hetero.selectedOps().slice().sort()}}` === `${{{second}.sort()}}`")

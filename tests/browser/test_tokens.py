@@ -45,6 +45,12 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     expect(page.get_by_label("Prompt tokens")).to_be_visible()
     expect(page.locator("#bench-mode")).to_have_value("tokens")
     expect(page.locator("#bench-progress")).to_be_hidden()
+    five_digits = (
+        "(e) => { const pen = document.createElement('canvas').getContext('2d'); pen.font = getComputedStyle(e).font; "
+        "return pen.measureText('00000').width; }"
+    )
+    prompt = page.locator("#bench-prompt")  # beside the margins of the field and its arrows
+    assert prompt.evaluate("(e) => e.clientWidth") >= prompt.evaluate(five_digits) + 16 + 18
     page.fill("#bench-prompt", "12")
     page.fill("#bench-new", "9")
     page.click("#bench-start")
@@ -205,7 +211,9 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     expect(outdated).to_be_visible()
     says(page.locator("#history"), "one placement, as the prompt has it: the tokens")
     page.click("#phases-start")
-    same = result.get_by_text("Both phases have the same placement. The present plan has it.")
+    same = result.get_by_text(
+        "One placement for both phases is best (in bold). The present plan has it."
+    )
     expect(same).to_be_visible(timeout=30_000)  # by the pins
     expect(outdated).to_be_hidden()
 
@@ -266,9 +274,7 @@ def test_a_plan_that_fits_says_the_context_at_which_it_no_longer_does(
     page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '1MB')}")
     ready(page)
     verdict = page.locator("#verdict")
-    remark = verdict.get_by_role(
-        "button", name="fits up to about 331 tokens of context", exact=True
-    )
+    remark = verdict.get_by_role("button", name="fits up to about 331 tokens", exact=True)
     expect(remark).to_be_visible()
     expect(remark).to_have_attribute(
         "title", re.compile("Card keeps 4 states: .* full at about 331 tokens")
@@ -297,9 +303,34 @@ def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_ne
     expect(page.locator("#policy")).to_have_value("memory")
     page.click("#sizes-open")
     page.get_by_role("button", name="A placement each for prompt and tokens").click()
-    expect(page.locator(".popover-panel")).to_have_count(0)
+    expect(page.locator(".popover-panel").filter(visible=True)).to_have_count(0)
     expect(page.locator("#phases-result > *").last).to_be_visible(timeout=30_000)
     expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
+
+
+def test_sizes_that_were_refused_can_be_chosen_anew(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    """The form was closed and opened, and its button did nothing then."""
+    document = planned_decoder(server, tmp_path, "400kB", policy="memory", host={"memory": "1MB"})
+    page.goto(f"{server.url}/d/{document}")
+    ready(page)
+    page.locator("#verdict").get_by_role("button", name="fits up to").click()
+    past = page.get_by_role("spinbutton", name="past_sequence_length")
+    expect(past).to_be_focused()
+    past.fill("90000")
+    page.click("#sizes-apply")
+    says(page.locator("#sizes-refused"), "does not fit", timeout=60_000)
+    expect(page.locator("#notice .note.bad")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(past).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("#notice .note")).to_have_count(0)
+    page.click("#sizes-open")
+    expect(past).to_have_value("90000")
+    past.fill("5")
+    page.click("#sizes-apply")
+    says(page.locator("#sizes-open"), "past tokens 5", timeout=60_000)
 
 
 def test_other_sizes_open_with_the_tab_and_lengths_that_reach_as_far(

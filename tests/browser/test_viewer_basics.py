@@ -117,6 +117,12 @@ def test_no_shape_is_behind_a_node(page: Page, serve: Serve) -> None:
         seen, behind = page.evaluate(BEHIND)
         assert len(set(seen)) > labels
         assert behind == []
+        told = page.evaluate(
+            """(seen) => seen.map((id) => heteroCy.$id(id)).filter((edge) => edge.hasClass("bent"))
+                .map((edge) => `${edge.source().id()}: ${edge.data("shape")}`)""",
+            sorted(set(seen)),
+        )
+        assert len(told) == len(set(told)), "each tensor's shape once"
 
 
 ON_EACH_OTHER = """(mode) => {
@@ -184,7 +190,7 @@ def test_the_png_of_a_large_graph_is_bounded_and_says_so(opened: Page, tmp_path:
     until(page, "hetero.page.cy.nodes('.op').length === 1000")
     with page.expect_download() as download:
         act(page, "hetero.commandOf('picture-graph-png').run()")
-    says(page.locator("#mode-hint"), "no side is longer than 8,000")
+    says(page.locator("#notice"), "no side is longer than 8,000")
     download.value.save_as(tmp_path / "graph.png")
     width, height = struct.unpack(">II", (tmp_path / "graph.png").read_bytes()[16:24])
     assert 7990 <= max(width, height) <= 8010

@@ -14,6 +14,7 @@ import editor
 from editor.devices.device import Device
 from editor.devices.published import preset_names
 from editor.devices.table import parse_devices
+from editor.errors import DeviceTableError
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate
 from editor.placement.filter import matching
@@ -83,6 +84,22 @@ def test_a_list_that_is_not_the_vendors_says_so_in_every_reason(convs: Graph) ->
     )
     assert reasons(convs, own)["plain"] == f"Conv: flat only, by an {caveat}; this op has rank 4"
     assert caveat in planned(preset).description
+
+
+def test_what_a_list_leaves_open_is_said_of_the_op_and_of_the_device(convs: Graph) -> None:
+    keys = f"  unchecked: {{Conv: its pads, Gemm: its bias, any: sizes}}\n  source: {URL}"
+    table = parse_devices(f"- name: N\n  backendName: NPU\n{keys}\n- name: CPU\n", "table")
+    plan = editor.partition(convs, table)
+    assert plan.why("plain").because.endswith("; not checked: its pads")
+    assert "not checked" not in plan.why("y").because
+    (device, _) = plan.placement.devices
+    assert device.published.unchecked_in(convs) == "not checked: Conv: its pads; sizes"
+    for wrong, words in (
+        ("Conf: its pads", "unchecked: unknown op 'Conf'"),
+        ("Conv: [1]", "unchecked must be a mapping"),
+    ):
+        with pytest.raises(DeviceTableError, match=words):
+            parse_devices(f"- name: N\n  backendName: NPU\n  unchecked: {{{wrong}}}\n", "table")
 
 
 def test_a_list_says_of_which_year_or_version_it_is(convs: Graph) -> None:

@@ -256,6 +256,7 @@ def test_the_command_writes_what_it_says(net: Path, spoiled: Path, tmp_path: Pat
     text = run("accuracy", str(plan), "--reference", str(net), "--every-tensor").stdout
     assert "first outside its tolerance: c2 of conv2 (Conv) on CPU" in text
     assert "grown here; " in text
+    assert "\ngrown: more than 2 times the noise of what the op reads\n" in text
 
 
 def test_values_come_from_a_file_or_a_folder(net: Path, tmp_path: Path) -> None:

@@ -513,7 +513,17 @@ def test_a_benchmark_measures_subgraphs_transfers_and_baselines(
     )
     assert "NPU (" in text and "ran on ONNX Runtime, CPU as stand-in" in text
     assert "tolerance 0.001 relative" in text, "what a difference is held against"
-    assert not re.search(r"\d (m|µ|n)?s\b|microseconds|requests/s", text), "a stand-in has no speed"
+    timed = [
+        line
+        for line in text.splitlines()
+        if re.search(r"\d (m|µ|n)?s\b|microseconds|requests/s", line)
+    ]
+    assert [line.partition(":")[0].partition(" (")[0] for line in timed] == [
+        "The plan",
+        "Unsplit on ov",
+        "Unsplit on ort",
+    ], "a stand-in has no speed"
+    assert timed[0].endswith("(estimate from shapes)") and timed[1].endswith("(measurement)")
 
 
 def test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline(mobilenet: Graph) -> None:
@@ -551,6 +561,14 @@ def test_a_slow_baseline_does_not_make_a_short_benchmark_long(mobilenet: Graph) 
         and slow.median > 1.5 * result.total.median > fast.median
     )
     assert "ref" not in {e["name"] for e in events if e["kind"] == "sample"} and result.runs >= 6
+
+
+def test_progress_is_not_whole_before_there_are_enough_runs(mobilenet: Graph) -> None:
+    """ "Measuring 100 %" stood there from the second of ten long runs."""
+    plan, events = editor.partition(mobilenet, "HETERO:CPU"), list[dict[str, Any]]()
+    Benchmark({"p": plan.placement}, 0.001, on_event=events.append).run()
+    shares = [e["progress"] for e in events if e["kind"] == "sample" and e["name"] == "p"]
+    assert shares[0] < 0.5 and shares[-1] == 1.0
 
 
 def test_a_string_that_is_no_text_is_named() -> None:

@@ -214,7 +214,11 @@ def test_a_benchmark_shows_wires_and_what_narrow_types_do_to_outputs(
 
 def test_profiles_are_measured_there_and_links_between_all(farm: Farm, tmp_path: Path) -> None:
     plan = split(write_net(tmp_path / "net.onnx"))
-    found = profile_all(plan.graph, plan.devices, seconds=0.2)
+    steps = list[tuple[str, int, int]]()
+    found = profile_all(plan.graph, plan.devices, 0.2, report=lambda *step: steps.append(step))
+    assert [done for _, done, _ in steps] == list(range(len(steps)))
+    assert {total for *_, total in steps} == {len(steps)}
+    assert [text for text, *_ in steps[-2:]] == ["measuring links", "running from here"]
     assert {name for name, profile in found.items() if not isinstance(profile, str)} == {
         "edge/CPU",
         "server/CPU",

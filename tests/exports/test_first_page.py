@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -16,6 +17,7 @@ import editor
 from editor.exports.first_page import by_reason
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.search import examples
 
 
@@ -78,6 +80,65 @@ def test_pins_of_whole_blocks_are_one_line_and_every_op_is_in_the_appendix(tmp_p
     assert all(f"| layers.1–2 ({len(chosen)} ops) | B | {key} |" in appendix for key in pins)
 
 
+def test_no_peaks_are_assumed_of_devices_whose_times_come_from_a_profile(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report said "assumed: 200 GFLOP/s" of a CPU that was profiled: no figure rested on it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = editor.partition(mobilenet, "HETERO:CPU")
+    assert "assumed: 200 GFLOP/s" in plan.export("md", tmp_path)[0].read_text()
+    (device,) = plan.devices
+    seconds = dict.fromkeys(mobilenet.op_keys, 0.0001)
+    profile = DeviceProfile("CPU", 0.01, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1)
+    save_profile(mobilenet, device, profile)
+    text = plan.export("md", tmp_path)[0].read_text()
+    assert "prediction from profile" in text and "GFLOP/s" not in text
+    said = r"- CPU: times of ops from a profile, stored 20\d\d-\d\d-\d\d \d\d:\d\d UTC"
+    assert re.search(rf"## Assumptions\n\n{said}\.\n\n", text)
+    noisy = replace(profile, disturbances=("others took 40 % of the processors",))
+    save_profile(mobilenet, device, noisy)
+    assert re.search(
+        rf"{said}; noisy: others took 40 % of the processors\.\n",
+        plan.export("md", tmp_path)[0].read_text(),
+    )
+
+
+def test_rules_are_listed_with_the_number_of_ops_that_each_placed(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    """Reports said "Pins: None" of a plan that rules had made, and nothing of the rules."""
+    table = [
+        {"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"},
+        {"name": "B", "backendName": "CPU"},
+    ]
+    rules = [
+        {"type": "Conv", "nth": "first", "to": "B"},
+        {"name": "*Conv*", "to": "A"},
+        {"type": "Gemm", "to": "B"},
+    ]
+    plan = editor.partition(mobilenet, table, rules=rules)
+    report = json.loads(plan.export("json", tmp_path)[0].read_text())
+    found = report["first_page"]["rules"]
+    assert [(r["what"], r["ops"]) for r in found] == [
+        ("Ops of type Conv, only the first, to B", 1),
+        ("Ops named *Conv* to A", found[1]["ops"]),
+        ("Ops of type Gemm to B", 1),
+    ]
+    assert [r["rule"] for r in found] == rules
+    assert report["totals"]["ruled"] == 2 + found[1]["ops"]
+    (reason,) = report["first_page"]["reasons"]
+    assert reason["by_rule"] == 1, "the first page said nothing of rules beside its reasons"
+    text = plan.export("md", tmp_path)[0].read_text()
+    assert (
+        "## Rules\n\nThe first rule that matches an op decides.\n\n"
+        "1. Ops of type Conv, only the first, to B: 1 op\n2. Ops named \\*Conv\\* to A: " in text
+    )
+    page = plan.export("html", tmp_path)[0].read_text()
+    assert "Ops of type Gemm to B" in page and "page.rules.map" in page
+    free = editor.partition(mobilenet, table).export("md", tmp_path)[0].read_text()
+    assert "## Rules" not in free
+
+
 def test_sizes_are_assumptions(tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 3})
     text = editor.partition(graph, "HETERO:CPU").export("md", tmp_path)[0].read_text()
@@ -87,7 +148,13 @@ def test_sizes_are_assumptions(tmp_path: Path) -> None:
 def test_fallbacks_of_one_reason_are_one_row() -> None:
     def row(op_type: str, reason: str, ops: int, device: str) -> dict[str, object]:
         found = {"wanted": "NPU", "reason": reason, "source": "", "op_type": op_type}
-        return {**found, "ops": ["x"] * ops, "details": [{}] * ops, "devices": [device]}
+        return {
+            **found,
+            "ops": ["x"] * ops,
+            "details": [{}] * ops,
+            "devices": [device],
+            "by_rule": 0,
+        }
 
     found = by_reason(
         [row("Clip", "int8", 2, "GPU"), row("Erf", "list", 1, "CPU"), row("Conv", "int8", 3, "CPU")]
@@ -99,11 +166,14 @@ def test_fallbacks_of_one_reason_are_one_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "words"),
-    [([2.0, 2.1], "2x slower than not splitting"), ([0.9, 2.1], "against not splitting")],
+    ("interval", "words", "noise"),
+    [
+        ([2.0, 2.1], "2x slower than not splitting", []),
+        ([0.9, 2.1], "against not splitting", ["other processes took 40 % of the processors"]),
+    ],
 )
 def test_the_verdict_is_the_measurement_beside_not_splitting(
-    mobilenet: Graph, tmp_path: Path, interval: list[float], words: str
+    mobilenet: Graph, tmp_path: Path, interval: list[float], words: str, noise: list[str]
 ) -> None:
     plan = editor.partition(
         mobilenet,
@@ -113,6 +183,7 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
         ],
     )
     data = plan.benchmark(seconds=0.2).to_dict()
+    data["disturbances"] = noise
     data["total"] |= {"median": 2.0, "low": interval[0], "high": interval[1]}
     for baseline in data["baselines"]:
         baseline["time"] |= {"median": 1.0, "low": 0.95, "high": 1.05}
@@ -124,7 +195,9 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
     assert verdict["figure"] == "2 s" or verdict["figure"] == "2.00 s"
     assert verdict["kind"] == "measurement" and words in verdict["words"]
     conclusion = report["first_page"]["conclusion"]
-    assert conclusion[0].startswith(f"Measured {verdict['figure']}: ") and words in conclusion[0]
+    how = " on a noisy machine" if noise else ""
+    assert conclusion[0].startswith(f"Measured {verdict['figure']}{how}: ")
+    assert words in conclusion[0]
     assert "1 op (Gemm) falls back from A to B" in conclusion[1]
     assert conclusion[2:] == (["All of it on A would be faster."] if "slower" in words else [])
 

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import ModuleType
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import openvino
 import pytest
@@ -27,6 +29,8 @@ from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.mismatch import compare
 from editor.exports.glow import conflicts
+from editor.exports.report import write_comparison
+from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.imports.affinity_files import read_affinities
 from editor.placement.device_profile import costs_of
@@ -344,7 +348,7 @@ def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         check=True,
     )
-    assert len((tmp_path / "run.py").read_text().splitlines()) <= 160
+    assert len((tmp_path / "run.py").read_text().splitlines()) <= 200
     with np.load(tmp_path / "out.npz") as file:
         found = {n: file[n] for n in file.files}
     expected = compile_whole(graph, plan.devices[0]).run(inputs)
@@ -387,6 +391,56 @@ def test_the_script_of_a_split_is_right_in_every_run(name: str, tmp_path: Path) 
     found = [script.run(each) for each in (*inputs, *inputs)]
     for each, results in zip((*inputs, *inputs), found, strict=True):
         assert compare("", whole.run(each), results).within_tolerance
+
+
+def test_a_split_over_two_runtimes_runs_on_both_and_on_one_where_the_other_is_missing(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    """All of it ran on ONNX Runtime."""
+    table = [
+        {"name": "OV", "backendName": "openvino"},
+        {"name": "ORT", "backendName": "onnxruntime"},
+    ]
+    plan = painted(mobilenet, table, 30, 70)
+    plan.export("split", tmp_path)
+    inputs = random_inputs(mobilenet)
+    np.savez(tmp_path / "in.npz", **inputs)
+    expected = compile_whole(mobilenet, plan.devices[1]).run(inputs)
+    load = "import runpy, sys; sys.argv = ['run.py', 'in.npz', 'out.npz']"
+    kinds = "[type(part).__name__ for part in module['Split']().parts]"
+    for missing, made in (
+        ("", "['OpenVinoPart', 'Part', 'OpenVinoPart']"),
+        ("openvino", "['Part', 'Part', 'Part']"),
+    ):
+        hide = f"sys.modules['{missing}'] = None" if missing else ""
+        code = f"{load}; {hide}\nmodule = runpy.run_path('run.py')\nprint({kinds})\n"
+        code += "runpy.run_path('run.py', run_name='__main__')"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        assert made in done.stdout
+        assert ("note: OpenVINO with a device CPU is not here" in done.stderr) == bool(missing)
+        with np.load(tmp_path / "out.npz") as file:
+            assert compare("", expected, {n: file[n] for n in file.files}).within_tolerance
+
+
+def test_whole_numbers_pass_from_onnx_runtime_to_openvino_in_a_split(tmp_path: Path) -> None:
+    """ONNX Runtime's int64 has another letter than numpy's own, which OpenVINO did not know."""
+    path = tmp_path / "m.onnx"
+    text = """<ir_version: 8, opset_import: ["": 17]>
+        g (int64[4] x) => (float[4] z) <float[3] rows = {5., 6., 7.}> {
+            t = Abs(x)
+            y = Gather(rows, t)
+            z = Neg(y)
+        }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    table = [{"name": "OV", "backendName": "openvino"}, {"name": "CPU"}]
+    plan = editor.partition(path, table, pins={"t": "CPU", "y": "OV", "z": "CPU"})
+    plan.export("split", tmp_path / "out")
+    module = runpy.run_path(str(tmp_path / "out" / "run.py"))
+    split = module["Split"]()
+    assert [type(part).__name__ for part in split.parts] == ["Part", "OpenVinoPart", "Part"]
+    assert split.run({"x": np.array([-2, 1, -1, 0])})["z"].tolist() == [-7, -6, -6, -5]
 
 
 def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
@@ -434,7 +488,20 @@ def test_hostile_names_cannot_inject_markup_into_the_page(tmp_path: Path) -> Non
 def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -> None:
     from playwright.sync_api import expect, sync_playwright
 
-    path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
+    plan = painted(mobilenet, TWINS)
+    path = plan.export("html", tmp_path)[0]
+    benchmark = write_atomic(
+        tmp_path / "bench.json", json_text([plan.benchmark(seconds=0.1).to_dict()])
+    )
+    (two,) = write_comparison(
+        {
+            "this plan": plan.placement,
+            "other": plan.repin({plan.graph.op_keys[plan.placement.placed_ops[0]]: "B"}).placement,
+        },
+        tmp_path / "two",
+        measured={"this plan": str(benchmark)},
+    )
+    after = plan.export("html", tmp_path / "after", measured=str(benchmark))[0]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
@@ -468,6 +535,20 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         page.locator("canvas").click(position={"x": x, "y": y})
         assert "Why:" in page.inner_text("#op")
         assert page.locator("#subgraphs tr").count() == 4 and not problems
+        page.goto(after.as_uri())
+        expect(page.locator("#runhead")).to_contain_text("by time (measurement)")
+        widths = page.evaluate("[...document.querySelectorAll('#run i')].map((e) => e.offsetWidth)")
+        times = page.evaluate("L[0].report.subgraphs.map((s) => s.measured)")
+        share = [seconds / sum(times) for seconds in times]
+        assert [width / sum(widths) for width in widths] == pytest.approx(share, abs=0.02)
+        said = page.locator("#run i").first.get_attribute("title")
+        assert said and " measured, " in said and said.endswith(" estimate from shapes")
+        page.goto(two.as_uri())
+        heads = page.locator("#compared :is(h2, h3)")
+        expect(heads).to_have_text(
+            ["Layouts", "Latency, measurement", "Not measured: estimate from shapes"]
+        )
+        expect(page.locator("#compared .unmeasured .bar")).to_contain_text("other")
         browser.close()
 
 

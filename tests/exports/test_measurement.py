@@ -34,10 +34,11 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
         report["measurement"]["median"] == median and report["measurement"]["interval"] == interval
     )
     assert report["measurement"]["kind"] == "measurement"
+    assert [s["measured"] for s in report["subgraphs"]] == [s.time.median for s in result.subgraphs]
     text = plan.export("md", tmp_path / "md", measured=str(file))[0].read_text()
     assert f"**{human_seconds(median)}** (measurement). " in text, "the measurement is the headline"
     assert "The estimate from shapes is " in text
-    assert "## Measurement" in text and "Unsplit on A" in text and "within tolerance" in text
+    assert "## Measurement" in text and "Unsplit on A" in text and "within the tolerance" in text
     page = plan.export("html", tmp_path / "html", measured=str(file))[0].read_text()
     assert "Unsplit on A" in page
     assert f"**{human_seconds(median)}** (measurement)" in text, "the figure of the plan"
@@ -61,8 +62,12 @@ def test_a_report_of_stand_ins_has_outputs_and_no_speed(mobilenet: Graph, tmp_pa
     text = plan.export("md", tmp_path, measured=str(file))[0].read_text()
     said = text.partition("## Outputs\n\n")[2].partition("\n\n")[0].splitlines()
     assert said[1] == "- NPU ran on ONNX Runtime, CPU as stand-in."
-    assert said[2].startswith("- Largest difference to the unsplit model on B: ")
-    assert said[2].endswith(" within tolerance (0.001 relative).")
+    figure = r"\d\S*"
+    assert re.fullmatch(
+        rf"- Largest difference to the unsplit model on B: {figure} relative, within the tolerance of 0.001; "
+        rf"{figure} absolute\.",
+        said[2],
+    ), "an absolute difference beside a relative tolerance read as a failure"
     assert not re.search(r"\d (ms|µs|s|requests/s)\b", "".join(said))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editor.graph.layout.layered import READABLE, VIEW, Drawing, draw
+from editor.graph.layout.layered import READABLE, Drawing, Wrap, draw
 from editor.web.drawing.styles import FAR_FONT
 
 WIDE, HIGH = 128.0, 38.0
@@ -30,7 +30,7 @@ def long_graphs(draw_: st.DrawFn) -> list[tuple[int, int]]:
 
 def laid_out(edges: list[tuple[int, int]], taller: np.ndarray | None = None) -> Drawing:
     ends = np.array(edges, np.int64).reshape(-1, 2)
-    return draw(int(ends.max()) + 1, ends[:, 0], ends[:, 1], WIDE, taller, wrap=True)
+    return draw(int(ends.max()) + 1, ends[:, 0], ends[:, 1], WIDE, taller, wrap=Wrap())
 
 
 def size(drawing: Drawing) -> tuple[float, float]:
@@ -98,7 +98,7 @@ def test_what_comes_from_above_or_goes_below_passes_no_column(
         WIDE,
         above=[port for port, _ in entering],
         below=[port for _, port in leaving],
-        wrap=True,
+        wrap=Wrap(),
     )
     top = float(drawing.y[:count].min()) - HIGH / 2
     for edge in range(len(edges), len(ends)):
@@ -121,7 +121,7 @@ def test_what_comes_from_above_or_goes_below_passes_no_column(
 
 def test_two_hundred_ops_in_a_row_can_be_read_at_once() -> None:
     wide, high = size(laid_out([*pairwise(range(202))]))
-    zoom = min(VIEW[0] / wide, VIEW[1] / high)
+    zoom = Wrap().zoom(wide, high)
     assert zoom >= READABLE and zoom * FAR_FONT >= 8
 
 
@@ -165,7 +165,7 @@ def test_edges_beside_a_chain_begin_and_end_at_sides_and_pass_no_node(
 ) -> None:
     ends = np.array(edges, np.int64)
     count = int(ends.max()) + 1
-    drawing = draw(count, ends[:, 0], ends[:, 1], WIDE, wrap=True, sides=count)
+    drawing = draw(count, ends[:, 0], ends[:, 1], WIDE, wrap=Wrap(), sides=count)
     x, y = drawing.x, drawing.y
     lines: list[tuple[float, float, float, set[int]]] = []
     for edge, points in drawing.bends.items():

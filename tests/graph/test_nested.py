@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from editor.graph.layout.layered import READABLE, Wrap
 from editor.graph.layout.nested import Box, NestedDrawing, draw_nested
 from editor.web.drawing.cytoscape_types import EdgeData
 from editor.web.drawing.elements import segments
@@ -224,6 +225,17 @@ def test_ops_beside_a_tall_box_stand_in_one_column_before_and_one_behind_it() ->
     before, behind = set(drawing.x[:7].tolist()), set(drawing.x[23:].tolist())
     assert len(before) == len(behind) == 1
     assert max(before) < drawing.boxes[0].x < min(behind)
+
+
+def test_what_is_in_boxes_stays_readable_beside_open_tables() -> None:
+    """A column of boxes between ops was drawn so small that a window of 1280 x 720 showed its beginning only."""
+    stages = [stage for stage, layers in enumerate((3, 4, 6, 3)) for _ in range(layers)]
+    inside = [(), (), *((0, 1 + stage) for stage in stages), (), (), ()]
+    source = np.arange(len(inside) - 1)
+    drawing = draw_nested(np.arange(len(inside)), source, source + 1, inside, SIZE)
+    assert Wrap(740.0, 300.0).zoom(*drawing.size) > READABLE
+    for a, b in pairwise(range(len(inside))):
+        assert drawing.y[b] > drawing.y[a] or drawing.x[b] > drawing.x[a], "down, or to the right"
 
 
 def test_a_box_in_columns_is_not_mirrored() -> None:

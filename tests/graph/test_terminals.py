@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -13,7 +15,7 @@ import editor
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.cytoscape_types import Edge, Node
+from editor.web.drawing.cytoscape_types import Edge, Node, Position
 from editor.web.drawing.elements import split
 from editor.workspace.document import Document
 
@@ -57,8 +59,33 @@ def test_no_line_goes_through_the_name_of_a_frame_that_has_room_elsewhere() -> N
     graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
     document = cast(Document, SimpleNamespace(graph=graph))
     shown = shown_elements(document, {"mode": "blocks", "open": first_detail(graph)["open"]})
-    nodes, frames, _ = split(shown)
+    nodes, frames, edges = split(shown)
+    at = {n["data"]["id"]: n["position"] for n in nodes}
     frame = next(f for f in frames if f["data"]["label"] == "layers")
-    first = next(n for n in nodes if n["data"]["name"] == "layers.0")
-    name = frame["position"]["x"] + frame["data"]["beside"]
-    assert name > first["position"]["x"], "right of the lines that enter"
+    name, top = frame["position"]["x"] + frame["data"]["beside"], frame["position"]["y"]
+    top -= frame["data"]["h"] / 2
+    entering = 0
+    for edge in edges:
+        way = _way(edge, at)
+        for (x1, y1), (x2, y2) in pairwise(way):
+            if min(y1, y2) <= top + 11 <= max(y1, y2) and y1 != y2:
+                x = x1 + (x2 - x1) * (top + 11 - y1) / (y2 - y1)
+                entering += abs(x - frame["position"]["x"]) < frame["data"]["w"] / 2
+                assert abs(x - name) > 20, f"{edge['data']['id']} goes through the name"
+    assert entering > 1
+
+
+def _way(edge: Edge, at: dict[str, Position]) -> list[tuple[float, float]]:
+    """The points of an edge, from what Cytoscape is told of them."""
+    data = edge["data"]
+    start, end = at[data["source"]], at[data["target"]]
+    x, y = start["x"], start["y"]
+    dx, dy = end["x"] - x, end["y"] - y
+    long = math.hypot(dx, dy)
+    told = [
+        map(float, text.split()) for text in (data.get("weights", ""), data.get("distances", ""))
+    ]
+    bends = [
+        (x + w * dx - d * dy / long, y + w * dy + d * dx / long) for w, d in zip(*told, strict=True)
+    ]
+    return [(x, y), *bends, (end["x"], end["y"])]

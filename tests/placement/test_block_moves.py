@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,31 @@ def test_ops_that_hold_most_leave_the_devices_to_all_others(tmp_path: Path) -> N
     by_hand[task.placed[np.argsort(op_bytes(graph)[task.placed])[-2:]]] = 2
     assert not Excess.of(task, by_hand, np.array([4.23e6, 4.23e6, np.inf])).total
     assert plan.price(costs).total <= price(graph, costs, by_hand, task.placed).total * (1 + 1e-9)
+
+
+def test_the_closest_placement_lacks_about_what_halves_of_the_layers_lack(tmp_path: Path) -> None:
+    """The message said that 3.3 MB were too few where half a megabyte was."""
+    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(tmp_path)]
+    subprocess.run([*make, "--layers", "8", "--hidden", "256"], check=True, capture_output=True)
+    sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": 1125}
+    graph = editor.load_model(tmp_path / "model.onnx", {**sizes, "total_sequence_length": 1126})
+    table = [{"name": n, "backendName": "GPU", "memory": "20MB"} for n in ("A", "B")]
+    with pytest.raises(editor.EditorError) as error:
+        editor.partition(graph, table, policy="memory")
+    lacks = [int(n.replace(",", "")) for n in re.findall(r"\(([\d,]+) bytes\)", str(error.value))]
+    halves = [
+        {"layer": "4-7", "to": "B"},
+        {"scope": "lm_head", "to": "B"},
+        {"name": "*", "to": "A"},
+    ]
+    peaks = editor.partition(graph, table, rules=halves).placement.run_memory.peaks
+    assert 0 < sum(lacks) <= 1.1 * sum(max(peak - 20_000_000, 0) for peak in peaks.values())
+
+
+def test_of_devices_that_differ_in_nothing_the_first_one_runs_what_comes_first() -> None:
+    graph = editor.load_model(
+        EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 128}
+    )
+    cards = [{"name": f"G{i}", "backendName": "GPU", "memory": "13MB"} for i in range(2)]
+    counts = editor.partition(graph, [*cards, {"name": "CPU"}], policy="memory").placement.op_counts
+    assert counts["G0"] > 200 and counts["G1"] == 0

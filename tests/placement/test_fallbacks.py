@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import editor
 from editor.placement.device_profile import costs_of
-from editor.placement.fallbacks import fallbacks
+from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.workspace.plan import Plan
 
 TABLE = [
@@ -148,6 +148,16 @@ def test_every_op_that_an_earlier_device_refuses_is_in_one_group(
     plan = editor.partition(editor.load_model(path), TABLE)
     ops = sorted(op for group in found(plan).values() for op in group)
     assert ops == [i for i, kind in enumerate(types) if kind == "Tanh"]
+
+
+def test_an_op_that_the_policy_moved_is_no_fallback_of_a_later_device(tmp_path: Path) -> None:
+    """With two NPUs such ops stood in both lists, and the page counted 440 of 402 ops."""
+    path = write_dag(tmp_path / "net.onnx", [[], [0], [1]], ["Relu", "Tanh", "Relu"])
+    slow = {"name": "NPU", "nonSupportedNodes": "Tanh", "peakDramBw": "1", "peakCompute": "1"}
+    plan = editor.partition(path, [slow, *TABLE[1:]], policy="optimal")
+    assert set(plan.affinity.values()) == {"CPU"}
+    assert found(plan) == {("NPU", "Tanh"): [1]}
+    assert chosen_elsewhere(plan.placement) == {"NPU": [0, 2]}
 
 
 def test_reports_begin_with_fallbacks(tmp_path: Path) -> None:

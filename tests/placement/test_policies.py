@@ -463,6 +463,21 @@ def test_throughput_knows_what_the_whole_model_takes_on_one_device(
     )
 
 
+def test_throughput_stays_on_a_device_that_has_no_profile_where_that_is_faster(
+    mobilenet: Graph,
+) -> None:
+    """All ops went to the device with a profile, 29 times as slow, because only its whole model was measured."""
+    devices = load_devices("HETERO:GPU,CPU")
+    table = constrain(mobilenet, devices, [Capability.everything(mobilenet)] * 2)
+    costs = estimate(mobilenet, devices)
+    on_gpu = float(costs.op[table.placed, 0].sum())
+    slow = replace(costs, op=costs.op * np.array([1.0, 1000.0]), whole=np.array([np.nan, 1.0]))
+    assert on_gpu < 0.1
+    found = optimal(Task(table, lambda: slow, {"objective": "throughput", "search": 0}))
+    assert (found.device[table.placed] == 0).all()
+    assert found.objective is not None and found.objective < 0.1
+
+
 def test_memory_moves_ops_beside_large_tensors_where_that_pays_more_than_moving_weights(
     mobilenet: Graph,
 ) -> None:

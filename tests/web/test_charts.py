@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from editor.web.panels.charts import live_figure
+from editor.placement.choices import PRESENT
+from editor.web.panels.benchmark_panel import _VERSUS_COLOURS
+from editor.web.panels.charts import PLAN_COLOUR, Bar, live_figure, versus_figure
 
 COLOURS = {"ORT": "#E69F00", "OV": "#0072B2"}
 
@@ -56,6 +62,25 @@ def test_plans_side_by_side_have_colours_of_their_own_and_no_line_lies_on_anothe
     assert [lines[name] for name in bars.y] == list(bars.marker.color)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_plan_has_one_colour_in_all_charts(scheme: str) -> None:
+    """It was blue in bars, pink in the line of a run and purple in Tune."""
+    alone = live_figure(
+        [sample(0, "net", i / 10, 0.01) for i in range(5)], ["ORT"], COLOURS, scheme
+    )
+    tried = [
+        sample(n, name, i / 10, 0.01)
+        for i in range(5)
+        for n, name in ((0, "least latency"), (1, PRESENT), (2, "best throughput"))
+    ]
+    beside = live_figure(tried, ["ORT"], COLOURS, scheme)
+    (line,) = [trace for trace in alone.data if trace.name == PRESENT and trace.type == "scatter"]
+    lines = {trace.name: trace.line.color for trace in beside.data if trace.type == "scatter"}
+    assert line.line.color == lines[PRESENT] == PLAN_COLOUR[scheme]
+    assert len({*lines.values()}) == 3
+    assert PLAN_COLOUR[scheme] not in (*COLOURS.values(), *_VERSUS_COLOURS[scheme])
+
+
 def test_the_medians_of_a_finished_tuning_are_those_of_its_table() -> None:
     samples = [sample(i % 2, "ab"[i % 2], float(i), 1e-3 * (i + 1)) for i in range(8)]
     so_far = live_figure(samples, ["ORT"], COLOURS, "light")
@@ -89,3 +114,37 @@ def test_only_plans_that_ran_on_a_stand_in_are_called_estimates() -> None:
         alone.data[0].name == "this plan (estimate)"
         and alone.layout.annotations[0].text == "Latency, ms (estimate)"
     )
+
+
+def test_a_chart_waits_while_another_thread_imports_pandas(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Plotly took the half of it that was there: "partially initialized module 'pandas' has no attribute 'Series'"."""
+    (tmp_path / "pandas.py").write_text(
+        "import threading, time\nthreading.current_thread().began.set()\ntime.sleep(0.5)\n"
+        "Series = Index = type('Other', (), {})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    other = threading.Thread(target=importlib.import_module, args=("pandas",))
+    other.began = threading.Event()  # type: ignore[attr-defined]
+    other.start()
+    try:
+        assert other.began.wait(10)  # type: ignore[attr-defined]
+        assert live_figure([sample(0, "plan", 0.1, 0.05)], ["A"], {"A": "#000"}, "light").data
+    finally:
+        other.join()
+        sys.modules.pop("pandas", None)
+
+
+@pytest.mark.parametrize(("scale", "unit"), [(1.0, "ms"), (1000.0, "s")])
+def test_bars_of_many_seconds_are_in_seconds(scale: float, unit: str) -> None:
+    bars = [
+        Bar("split", 7.32 * scale, (3.5 * scale, 14.4 * scale), "#000000"),
+        Bar("unsplit", 6.94 * scale, None, "#000000"),
+    ]
+    figure = versus_figure(bars, "ms", "light")
+    assert figure.layout.xaxis.title.text == f"Latency, {unit} (median, 95 % interval)"
+    assert list(figure.data[0].x) == pytest.approx([7.32, 6.94])
+    assert figure.layout.yaxis.ticktext[0] == f"split  <b>7.32 {unit}</b>  "
+    assert figure.data[0].error_x.array[0] == pytest.approx(14.4 - 7.32)

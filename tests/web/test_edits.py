@@ -293,7 +293,31 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
         "no step of the history"
     )
     assert unprofiled == [True, False]
-    assert label == "optimal (costs from a profile), minimal subgraphs", "nothing is measured"
+    assert label == "Optimal: least latency (costs from a profile)", "nothing is measured"
+
+
+def test_the_ops_that_have_a_profile_are_counted_where_the_others_are_estimated(
+    state: AppState, document: Document
+) -> None:
+    """ "No op runs on a device that has a profile" stood beside figures that were in part from one."""
+    cpu = next(d for d in document.devices if not d.planned)
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-12)
+    kinds = dict.fromkeys(document.graph.op_keys, 0)
+    first = int(document.placement.placed_ops[0])
+    try:
+        save_profile(
+            document.graph, cpu, DeviceProfile("x", 1e-9, seconds, kinds, ("k",), 0, 0, 0, 0, 0, 1)
+        )
+        document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+        document.pin([first], "GPU")
+        do(state, document, do="show")
+        counts, said = document.placement.op_counts, str(outcome(document))
+        assert 0 < counts["CPU"] < sum(counts.values())
+        assert f"Profiled on CPU: {counts['CPU']:,} of {sum(counts.values()):,} ops." in said
+    finally:
+        profile_path(document.graph, cpu).unlink()
+        document.set_automatic("priority", {}, "minimal")
+        document.unpin()
 
 
 def test_an_edit_does_not_wait_for_a_job_to_be_submitted(

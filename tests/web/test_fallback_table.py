@@ -53,20 +53,22 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "excluded", "said"),
     [
-        ("priority", "2 of them off their preferred device"),
-        ("optimal", "2 of them cannot run on A"),
+        ("priority", "", "2 of them off their preferred device"),
+        ("optimal", "", "2 of them cannot run on A"),
+        ("optimal", "Neg", "2 of them excluded from A"),
     ],
 )
 def test_a_device_is_preferred_by_the_policy_that_prefers_one(
-    policy: str, said: str, tmp_path: Path
+    policy: str, excluded: str, said: str, tmp_path: Path
 ) -> None:
     graph = editor.load_model(write_dag(tmp_path / "dag.onnx", [[], [0]]))
     store = Store(str(tmp_path))
-    decisions = first_decisions(Settings(policy), [d.entry for d in load_devices(TABLE)])
+    table = [{**TABLE[0], "nonSupportedNodes": excluded}, *TABLE[1:]]
+    decisions = first_decisions(Settings(policy), [d.entry for d in load_devices(table)])
     record = store.create("m", str(graph.path), graph.sha256, {}, decisions)
-    unable = Capability.of_reasons(["no Neg", "no Neg"])
+    unable = Capability.everything(graph) if excluded else Capability.of_reasons(["no Neg"] * 2)
     document = Document(
         store, record, Solver(graph, decisions, {"A": unable, "B": Capability.everything(graph)})
     )

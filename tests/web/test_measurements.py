@@ -16,28 +16,33 @@ from conftest import EXAMPLES, write_dag
 from decoders import plain_decoder
 
 import editor
+from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.tune import Tuned
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
-from editor.text import human_seconds, rough_rate
+from editor.text import human_rate, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
+from editor.web.comparing import comparison_page
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.packing import written
-from editor.web.panels.compare import compare_view
+from editor.web.panels import inspector
+from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
 from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
+from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
-from editor.web.runs import follow_run
+from editor.web.runs import _progress, follow_run
 from editor.web.view import figures_of, measured_run, plan_costs, unsplit_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -77,7 +82,13 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     document.unpin(painted)
     assert measured_run(document) == result, "the plan that was measured, two steps later"
     document.set_automatic("optimal", {"costs": "estimate"}, "minimal")
-    state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
+    profiled = state.start_job(document, "profile", JobOptions(0.2))
+    profiled.job.result(240)
+    events = list(profiled.job.events)
+    said = [_progress(profiled, events[: n + 1]) for n in range(len(events))]
+    assert all((each["share"] or 0) < 1 for each in said), "it is not done before its end"
+    labels = [each["label"] for each in said]
+    assert labels[-3:] == ["Profiling ORT 0 %", "Profiling OV 33 %", "Measuring splits 67 %"]
     assert asyncio.run(_ended(state, document.id)).startswith("Profiled. Choose “Costs: ")
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
     assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
@@ -107,6 +118,69 @@ def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: D
         costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops
     ).tolist()
     assert transfers and sum(row["seconds"] for row in transfers) == pytest.approx(parts.transfers)
+    assert sum(row["start"] for row in subgraphs) == pytest.approx(parts.launches) != 0
+
+
+def test_what_a_run_takes_beside_its_ops_is_told_apart(
+    document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of a run was "in transfers and in starting subgraphs", and in no table."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-5)
+    for device, launch in zip(document.devices, (1e-4, 0.02), strict=True):
+        profile = DeviceProfile("", 0.01, seconds, {}, (), launch, 1e-5, 0, 1e-5, 0, 1)
+        save_profile(document.graph, device, profile)
+    document.set_automatic("priority", {"costs": "measured"}, "minimal")
+    assert [row["start"] for row in subgraph_rows(document)] == [1e-4, 0.02, 1e-4]
+    said = str(inspector.plan(document))
+    starts = (
+        "20 ms to start 1 subgraph on OV (from its profile)",
+        "200 µs to start 2 subgraphs on ORT (from its profile)",
+    )
+    assert f": {starts[0]}, {starts[1]} and " in said and " in transfers." in said
+    assert "busy for" not in said
+    document.set_automatic("pipeline", {"costs": "measured"}, "minimal")
+    document.pin(document.placement.placed_ops[40:60].tolist(), "OV")
+    costs = plan_costs(document)[0]
+    busy = document.placement.busy_seconds(costs)
+    assert busy.sum() == pytest.approx(document.placement.price(costs).total)
+    said = str(inspector.plan(document))
+    assert f"; busy for {human_seconds(busy[1])} with starts and transfers" in said
+
+
+def test_a_plan_that_is_not_split_has_the_time_of_its_profile_and_no_start(
+    document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    document.undo()
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-5)
+    for device in document.devices:
+        profile = DeviceProfile("", 0.01, seconds, {}, (), 1e-4, 0, 0, 0, 0, 1)
+        save_profile(document.graph, device, profile)
+    (row,) = subgraph_rows(document)
+    assert (row["seconds"], row["start"]) == (pytest.approx(0.01), None)
+
+
+@pytest.mark.parametrize("costs", ["measured", "estimate"])
+def test_a_profile_that_a_benchmark_contradicts_is_doubtful_beside_its_figure(
+    document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, costs: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    graph = document.graph
+    seconds = dict.fromkeys(graph.op_keys, 0.001)
+    for device in document.devices:
+        whole = DeviceProfile(device.description, 0.1, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+        save_profile(graph, device, whole)
+    document.set_automatic("optimal", {"costs": costs}, "minimal")
+    predicted = figures_of(document)["predicted"]
+    assert predicted is not None
+    figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
+    document.keep_run({**figures, "median": predicted}, "", document.placement)
+    assert "doubtful" not in str((verdict(document), status(document), profiles_view(document)))
+    document.keep_run({**figures, "median": predicted / 3}, "", document.placement)
+    for shown in (verdict(document), status(document), profiles_view(document)):
+        assert ("doubtful" in str(shown)) == (costs == "measured")
+        assert ("3x too high for this plan. Profile again." in str(shown)) == (costs == "measured")
 
 
 def test_the_end_of_a_benchmark_leaves_the_event_loop_free_while_another_program_holds_the_database(
@@ -157,7 +231,7 @@ def _status(document: Document) -> str:
 
 
 def test_pipeline_says_what_it_shortens(document: Document) -> None:
-    said = "Pipeline shortens the time between two answers"
+    said = "; a single answer may take longer"
     assert said not in _words(document)
     document.set_automatic("pipeline", {}, "minimal")
     assert said in _words(document)
@@ -188,7 +262,7 @@ def test_a_language_model_makes_tokens_and_its_prompt_the_first_one(
     assert re.search(r"[\d.]+ [mµ]s a token'", _words(token))
     token.set_automatic("optimal", {"objective": "throughput"}, "minimal")
     assert re.search(r"[\d.]+ tokens/s'", _words(token)) and "tokens/s" in _status(token)
-    assert "of all sequences in flight together" in _words(token)
+    assert "of all sequences together" in _words(token)
     compared = str(compare_view(token, token.layouts()))
     assert "'Max tokens/s', " in compared and "Throughput in tokens/s" in compared
     figures = {"mode": "throughput", "median": 0.03, "throughput": 62.5, "requests": 2}
@@ -248,6 +322,36 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     assert "not counted" in said and "assumed" not in said and "about" not in said
 
 
+def test_a_page_of_layouts_has_what_was_measured_of_each(
+    state: AppState, document: Document
+) -> None:
+    names = [PRESENT, "all on ORT"]
+    assert '"measurement":{' not in comparison_page(state, document.id, names)[1].decode()
+    result = document.plan.benchmark(seconds=0.1)
+    document.keep_run(run_to_keep(result), "", document.placement)
+    page = comparison_page(state, document.id, names)[1].decode()
+    assert page.count('"measurement":{') == 1, "of the unsplit model there is no report"
+
+
+def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
+    slow = {"name": "slow", "backendName": "NPU", "peakCompute": "1 GFLOPS", "peakDramBw": "1 GB/s"}
+    table = [slow, {"name": "fast", "backendName": "NPU", **_PEAKS}]
+    planned = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    planned.set_automatic("priority", {}, "minimal")
+    planned.pin(planned.placement.placed_ops[:2].tolist(), "slow")
+
+    def suggested() -> str:
+        layout = planned.layout(layout_of_policy(planned))
+        return str(hints_view(planned, [], "", layout))
+
+    line = suggested()
+    assert "'least latency'" in line and ", would take " in line and "100 ops elsewhere" in line
+    assert "without your 2 pins" in line and "data-layout-use" in line
+    planned.unpin()
+    planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
+    assert ", would take " not in suggested(), "it is the plan"
+
+
 def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> None:
     """An Edge TPU with its 8 MB "ran" 54 MB of weights in 26 ms, and nothing was said."""
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
@@ -260,8 +364,8 @@ def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> No
     assert "not known" not in _words(state.open(OpenRequest(model, limited)))
 
 
-def test_layouts_that_do_not_fit_are_neither_faster_nor_drawn(state: AppState) -> None:
-    """What exceeds the memory of a card had a green "2x less" and the shortest bar."""
+def test_layouts_that_do_not_fit_are_not_faster(state: AppState) -> None:
+    """What exceeds the memory of a card had a green "2x less", and the shortest bar without a mark."""
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     card = {"name": "Card", "backendName": "CUDA", "peakCompute": "10 TOPS", "peakDramBw": "1 TB/s"}
     table = [{**card, "memory": "3 MB"}, {"name": "CPU", "peakCompute": "1 TOPS"}]
@@ -273,8 +377,11 @@ def test_layouts_that_do_not_fit_are_neither_faster_nor_drawn(state: AppState) -
     assert "over the memory of Card" in str(greedy) and greedy.className == "over-memory"
     figures = [str(cell) for cell in greedy.children if re.search(r"\d [mµ]?s|/s", str(cell))]
     assert figures and not any("delta" in each for each in figures)
-    bars = [str(each) for each in shown if "compare-chart" in str(each)]
-    assert "data-bar='this plan'" in bars[0] and "HETERO" not in bars[0]
+    (chart,) = [each for each in shown if getattr(each, "id", "") == "compare-chart"]
+    bars = [str(each) for each in chart.children]
+    assert "data-bar='this plan'" in bars[0] and "does not fit" not in bars[0]
+    (bar,) = [each for each in bars if "data-bar='OpenVINO HETERO rule (simulated)'" in each]
+    assert "does not fit" in bar
 
 
 def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppState) -> None:
@@ -332,6 +439,17 @@ def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:
         assert not re.search(r"'[+−][\d.]+ [mµ]?s'", said), said
 
 
+def test_a_figure_from_elsewhere_has_what_it_was_in_place_of_a_change(state: AppState) -> None:
+    """After a paint onto a profiled CPU the time was five times as long, and nothing was said of that."""
+    planned = state.open(
+        OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:NPU,CPU")
+    )
+    before = figures_of(planned) | {"basis": Basis(Kind.PREDICTION, "from profile"), "rough": False}
+    said = str(status(planned, before)[4])
+    was = human_seconds(before["predicted"])
+    assert f"before: {was} (prediction from profile)" in said and "better" not in said
+
+
 def test_a_change_that_cannot_be_told_is_said_in_place_of_the_figure(state: AppState) -> None:
     """After a small edit every figure had its change but the time."""
     planned = state.open(
@@ -366,7 +484,10 @@ def test_what_does_not_fit_is_said_in_place_of_a_verdict(state: AppState) -> Non
     assert "Does not fit" not in _words(document) and "not measured" in _words(document)
 
 
-def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
+def test_stand_ins_give_no_speed_and_no_verdict(
+    state: AppState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     table = [{"name": "ORT", "backendName": "CPU"}, {"name": "NPU", "backendName": "npu"}]
     document = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
     document.pin(document.placement.placed_ops[40:60].tolist(), "NPU")
@@ -377,6 +498,14 @@ def test_stand_ins_give_no_speed_and_no_verdict(state: AppState) -> None:
     assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
+    (cpu, _), graph = document.devices, document.graph
+    seconds = dict.fromkeys(graph.op_keys, 0.01)
+    save_profile(graph, cpu, DeviceProfile("", 1.0, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1))
+    for costs, said in (("estimate", "from shapes"), ("measured", "in part from profile")):
+        document.set_automatic("priority", {"costs": costs}, "minimal")
+        shown = document.plan.benchmark(seconds=0.1)
+        assert shown.predicted == figures_of(document)["predicted"], "as the headline"
+        assert shown.predicted_basis is not None and shown.predicted_basis.source == said
 
 
 @pytest.mark.parametrize("simulated", [False, True])
@@ -394,6 +523,45 @@ def test_a_report_has_the_tokens_that_were_measured(
     assert ("not measured" in report()) is simulated
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
+
+
+@pytest.mark.parametrize("modes", [("latency", "throughput"), ("throughput", "latency")])
+def test_a_report_has_the_headline_of_the_page_whatever_ran_last(
+    document: Document, tmp_path: Path, modes: tuple[str, str]
+) -> None:
+    """The page said 25.1 ms, the report 75.2 requests/s: it took the last benchmark, whatever its mode."""
+    if modes[0] == "throughput":
+        document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    for mode in modes:
+        (result,) = Benchmark({"": document.placement}, 0.2, mode, 2).run()
+        document.keep_run(run_to_keep(result), "", document.placement)
+    figures = {run.figures["mode"]: run.figures for run in document.runs_of_plan()}
+    shown, other = (
+        human_seconds(figures["latency"]["median"]),
+        human_rate(figures["throughput"]["throughput"]),
+    )
+    if modes[0] == "throughput":
+        shown, other = other, shown
+    assert shown in _words(document)
+    text = written(document, "md", tmp_path)[0].read_text()
+    assert f"**{shown}** (measurement). " in text
+    assert f"In mode {modes[1]}: {other}." in text, "the other mode stands beside it"
+    assert f"\n- In mode {modes[1]}: " in text.partition("## Measurement")[2]
+
+
+def test_a_report_has_what_was_measured_of_its_plan_beside_another(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    """The page had a measurement, as it was the unsplit model beside another plan; the report had none."""
+    result = document.plan.benchmark(seconds=0.1)
+    document.keep_run(run_to_keep(result), "", document.placement)
+    document.undo()
+    run = measured_run(document)
+    assert run is not None and len(document.placement.subgraphs) == 1
+    text = written(document, "md", tmp_path)[0].read_text()
+    figure = human_seconds(run.figures["median"])
+    assert f"**{figure}** (measurement). " in text and figure in _words(document)
+    assert "Largest difference" not in text, "its outputs were not compared"
 
 
 def test_times_of_a_table_are_rough_where_the_speed_of_a_device_is_assumed(state: AppState) -> None:
@@ -469,7 +637,7 @@ def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     found = {**run_to_keep(result), "estimated": False, "median": 0.05}
     found["unsplit"] = {"device": "Elsewhere", "figure": 0.028, "words": NO_DIFFERENCE}
     for interval, said in (
-        ([0.004, 0.109], "(28 ms on Elsewhere); runs vary (4 ms to 109 ms): measure longer, or"),
+        ([0.004, 0.109], "(28 ms on Elsewhere); runs vary (4 ms to 109 ms): measure longer"),
         ([0.045, 0.055], "(28 ms on Elsewhere)'"),
     ):
         document.keep_run({**found, "interval": interval}, "automatic", document.placement)
@@ -513,6 +681,25 @@ def test_what_tune_measured_is_kept(state: AppState, document: Document) -> None
     assert [run.figures["layout"] for run in document.runs()] == ["automatic", "optimal latency"]
     found = measured_run(document)
     assert found is not None and found.figures["median"] == result.total.median
+
+
+@pytest.mark.parametrize(("tuned_to", "counts"), [(1.2, 1.0), (3.0, 0.0)])
+def test_a_tuning_takes_the_place_of_a_benchmark_where_it_is_more_certain(
+    state: AppState, document: Document, tuned_to: float, counts: float
+) -> None:
+    (result,) = state.start_job(document, "benchmark", JobOptions(0.2)).job.result(120)
+    kept = {**run_to_keep(result), "median": 0.0001, "interval": [0.0001, 0.0002]}
+    document.keep_run(kept, "automatic", document.placement)
+    tuned = {**kept, "tuned": True, "median": 1.0, "interval": [1.0, tuned_to]}
+    document.keep_run(tuned, "automatic", document.placement)
+    found = measured_run(document)
+    assert found is not None and round(found.figures["median"]) == counts
+    rates = {**kept, "mode": "throughput", "throughput_interval": [1.0, 1.1], "throughput": 1.0}
+    document.keep_run({**rates, "tuned": False}, "automatic", document.placement)
+    assert measured_run(document, "latency") == found, "a rate says nothing of a time"
+    document.keep_run({**kept, "median": 5.0}, "automatic", document.placement)
+    newest = measured_run(document)
+    assert newest is not None and newest.figures["median"] == 5.0
 
 
 def test_tokens_that_were_measured_stand_in_compare_with_their_context(

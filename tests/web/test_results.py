@@ -16,6 +16,7 @@ from editor.execution.measure.tune import Tuned
 from editor.graph.graph import Graph
 from editor.placement.choices import PRESENT
 from editor.web.panels.benchmark_panel import result_view, tokens_view, tuned_view, versus_chart
+from editor.web.panels.charts import PLAN_COLOUR
 from editor.workspace.history import Run
 from editor.workspace.kept_runs import tokens_to_keep
 
@@ -79,13 +80,13 @@ def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
     (bars,) = drawn.figure.data
     values = dict(zip(bars.y, bars.x, strict=True))
     assert set(values) == {
-        "The plan",
-        "Unsplit on A",
+        "The plan, unsplit on A",
         "Unsplit on B",
         "other, 2026-11-26",
         "old, 2026-11-26",
     }
-    assert values["The plan"] == 4 and values["other, 2026-11-26"] == 8
+    assert bars.marker.color[list(bars.y).index("The plan, unsplit on A")] == PLAN_COLOUR["light"]
+    assert values["The plan, unsplit on A"] == 4 and values["other, 2026-11-26"] == 8
     at = list(bars.y).index("other, 2026-11-26")
     assert bars.error_x.array[at] == pytest.approx(1.6)
     assert bars.error_x.arrayminus[at] == pytest.approx(0.8)
@@ -125,7 +126,7 @@ def test_in_mode_throughput_rates_are_drawn(unsplit: BenchmarkResult) -> None:
     (bars,) = drawn.figure.data
     assert bars.y[-1] == "more, 2026-11-26" and bars.x[-1] == 8e5
     assert not any(name.startswith("two") for name in bars.y)
-    at = list(bars.y).index("The plan")
+    at = list(bars.y).index("The plan, unsplit on A")
     assert (bars.x[at], bars.error_x.array[at], bars.error_x.arrayminus[at]) == (50, 2, 5)
 
 
@@ -185,6 +186,18 @@ def test_tokens_of_simulated_devices_are_not_compared(simulated: bool) -> None:
     kept = tokens_to_keep(result)
     assert kept["estimated"] is simulated
     assert kept["unsplit"]["words"] == ("" if simulated else "4x slower")
+
+
+def test_tokens_of_a_model_on_stand_ins_alone_have_no_time() -> None:
+    """The only row was "Unsplit on stand-in 19.7 ms", in bold, below "this says nothing about their speed"."""
+    figures = TokenFigures("plan", spread(0.05), spread(0.04), 25.0, ((8, 0.04),))
+    whole = replace(figures, name="unsplit on stand-in", token=spread(0.01))
+    result = TokenBenchmark(
+        *("plan", 8, 4, 1, figures, (whole,), {}, 1e-7, "stand-in", True, ()), on_stand_in=True
+    )
+    for said in (texts(tokens_view(result)), result.text()):
+        assert "10 ms" not in said and "1e-07 relative (within tolerance)" in said
+    assert tokens_to_keep(result)["unsplit"] is None
 
 
 def test_requests_of_a_language_model_are_said_to_be_tokens(unsplit: BenchmarkResult) -> None:

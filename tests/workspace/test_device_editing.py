@@ -107,13 +107,21 @@ def test_a_planned_device_that_is_renamed_keeps_its_profile(
     )
 
 
+def test_a_second_npu_has_the_name_of_its_preset() -> None:
+    table = [{"name": "NPU", "preset": "hailo8"}, {"name": "CPU"}]
+    for name in ("edgetpu", "NPU 2"):
+        table = with_device(table, "NPU(edgetpu as int8)")
+        *_, added, cpu = load_devices(table)
+        assert (added.name, added.published.assumes, cpu.name) == (name, "int8", "CPU")
+
+
 def test_a_second_gpu_is_another_one() -> None:
     table = with_device([{"name": "GPU"}, {"name": "CPU"}], "GPU")
     devices = load_devices(with_device(table, "CPU"))
     assert [(d.name, d.unit) for d in devices] == [
         ("GPU", "0"),
-        ("CPU", "0"),
         ("GPU 2", "1"),
+        ("CPU", "0"),
         ("CPU 2", "0"),
     ]
 

@@ -114,6 +114,19 @@ def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(
     assert len({colours_of(document)[name] for name in ("Board", "B", "C")}) == 3
 
 
+def test_devices_that_were_added_keep_their_colours_in_another_order(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    from editor.web.view import colours_of
+
+    document = make(Store(str(tmp_path)), mobilenet)
+    more = [{"name": name, "backendName": "CPU"} for name in ("NPU 2", "NPU 10")]
+    document.set_devices([*(dict(d.entry) for d in document.devices), *more])
+    added = colours_of(document)
+    document.reorder(["NPU 10", "NPU 2", "A", "B"])
+    assert colours_of(document) == added
+
+
 def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Path) -> None:
     from editor.web.view import colours_of
 
@@ -222,6 +235,8 @@ def test_what_openvino_itself_does_is_in_the_table_with_reasons(
     _use_layout(SimpleNamespace(tasks=TaskRegistry()), document, edit)  # type: ignore[arg-type]  # all that it needs of the server
     assert document.placement.op_counts["A"] == 0
     assert len(document.placement.subgraphs) == 1
+    used = str(compare_view(document, document.layouts()))
+    assert f"{convs} ops forced: figures assume that they run there" in used
 
 
 def test_a_layout_that_was_measured_shows_its_measurement(mobilenet: Graph, tmp_path: Path) -> None:
@@ -477,7 +492,7 @@ def test_estimates_that_are_closer_than_they_can_tell_are_not_ranked(
     document.set_devices([{**entry, **peaks} for entry in TABLE])
     document.paint(document.placement.placed_ops[40:60].tolist(), 1)
     close = str(compare_view(document, document.layouts()))
-    assert "'too close to call'" in close and "title='Profile first'" in close
+    assert "'too close to call'" in close and "told apart from 25 % on. Profile first'" in close
     kept, estimate, prediction = 1.0, Kind.ESTIMATE, Kind.PREDICTION
     assert too_close(kept, 1.2, estimate) and not too_close(kept, 1.4, estimate)
     assert too_close(kept, 1.2, prediction, estimate), "the weaker kind counts"

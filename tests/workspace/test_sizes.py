@@ -17,6 +17,7 @@ from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
+from editor.web.panels.devices import history_list
 from editor.web.tasks import TaskRegistry
 from editor.workspace.history import Store
 from editor.workspace.sizes import MOST_SIZES, names_of, parse_sizes, words
@@ -103,6 +104,8 @@ def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_th
         assert larger.id != first.id and len(larger.placement.settings.pins) == 3
         assert state.with_sizes(larger.id, {"sequence": own}).id == first.id
         assert state.with_sizes(first.id, {"sequence": own + 8}).id == larger.id
+        (link,) = [row for row in history_list(larger) if row._type == "A"]
+        assert link.children == f"at sequence={own}" and link.href == f"/d/{first.id}"
         larger.pin(first.placement.placed_ops[3:5].tolist(), "GPU")
         changed = state.with_sizes(larger.id, {"sequence": own})
         assert changed.id != first.id and len(changed.placement.settings.pins) == 5

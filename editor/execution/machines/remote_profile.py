@@ -119,17 +119,16 @@ async def _median(once: Callable[[int], Awaitable[float]], size: int, repeats: i
     return float(np.median(spent))
 
 
-Report = Callable[[str, int, int], None]
-
-
 def profile_there(
     graph: Graph,
     devices: Sequence[Device],
     seconds: float,
     threads: int = 0,
-    report: Report | None = None,
+    step: Callable[[str, int], None] | None = None,
 ) -> dict[str, DeviceProfile | str]:
     """Profiles the devices of other machines, one machine after the other, and measures the links between them.
+
+    ``step`` is told what is measured, and how many steps, of one for each machine and two, are done.
 
     Returns:
         device name -> profile, or the reason why there is none.
@@ -140,17 +139,17 @@ def profile_there(
             by_machine.setdefault(device.machine, []).append(device)
     result: dict[str, DeviceProfile | str] = {}
     for i, (machine, table) in enumerate(by_machine.items()):
-        if report:
-            report(f"profiling {', '.join(d.name for d in table)}", i, len(by_machine) + 1)
+        if step:
+            step(f"profiling {', '.join(d.name for d in table)}", i)
         try:
             result |= _profiles(graph, machine, table, seconds, threads)
         except EditorError as error:
             result |= dict.fromkeys((d.name for d in table), str(error))
-    if report:
-        report("measuring links", len(by_machine), len(by_machine) + 1)
+    if step:
+        step("measuring links", len(by_machine))
     measure_wires(list(by_machine))
-    if report:
-        report("running the model from here", len(by_machine), len(by_machine) + 1)
+    if step:
+        step("running from here", len(by_machine) + 1)
     return result | from_here(
         graph, [d for table in by_machine.values() for d in table], result, seconds, threads
     )

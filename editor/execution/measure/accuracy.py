@@ -42,6 +42,11 @@ Take = Callable[[Sequence[str]], Mapping[str, Any]]
 
 _GROWS = 2.0
 """How many times the error of its inputs an op must have for it to be its own."""
+ORIGINS = {
+    "grown": f"more than {_GROWS:g} times the noise of what the op reads",
+    "inherited": "the noise was there in what the op reads",
+}
+"""What the origins of a noise mean."""
 _QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm", "Integer")
 _STORES = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
 """Types of ops that change how a tensor is stored."""
@@ -499,7 +504,10 @@ def _compared(
             f"{pluralize(len(random), 'tensor')} not compared: they depend on random numbers"
         )
     if every_tensor:
-        notes.append("runtimes fuse nothing over a tensor that is looked at")
+        notes.append(
+            "every tensor was an output of its subgraph, and runtimes do not fuse ops across an output: values may differ "
+            "a little from those of a plain run"
+        )
     elif len(placement.subgraphs) == 1 and not given:
         notes.append("the plan is one subgraph, so only outputs are compared")
     left = set(random)

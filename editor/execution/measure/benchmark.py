@@ -73,7 +73,7 @@ from editor.execution.measure.turns import (
 )
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
-from editor.placement.chosen_costs import assumed_speeds, predicted_rate
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, predicted_rate
 from editor.placement.energy import energy_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
@@ -465,7 +465,12 @@ class Benchmark:
             subgraphs=subgraph_figures(placement, contender, mean_total),
             transfers=transfer_figures(placement, contender, mean_total, planned),
             baselines=tuple(
-                self._baseline(name, _shown(name, d, own), d, baselines.get(name))
+                self._baseline(
+                    name,
+                    _shown(name, d, own),
+                    _described(placement, d.settings, d.description),
+                    baselines.get(name),
+                )
                 for name, d in self._names.items()
             ),
             difference=difference,
@@ -489,39 +494,32 @@ class Benchmark:
 
         With several requests in flight their rate; parts of a run say nothing then, as each waits for others.
         """
-        costs, basis = costs_by_best_source(placement)
-        assumed = tuple(assumed_speeds(placement, costs))
-        if self.mode != "latency":
-            return {
-                "predicted": None,
-                "predicted_basis": basis,
-                "assumed_speeds": assumed,
-                "surprise": "",
-                "predicted_throughput": predicted_rate(placement, costs, self.requests),
-            }
+        stand_in = any(
+            placement.devices[placement.device_number(s.device)].planned
+            for s in placement.subgraphs
+        )
+        costs, basis = costs_of_plan(placement) if stand_in else costs_by_best_source(placement)
+        many = self.mode != "latency"
+        figures = {
+            "predicted": None if many else placement.price(costs).total,
+            "predicted_basis": basis,
+            "assumed_speeds": tuple(assumed_speeds(placement, costs)),
+            "predicted_throughput": predicted_rate(placement, costs, self.requests)
+            if many
+            else None,
+        }
+        if many or stand_in:
+            return {**figures, "surprise": ""}
         own = _own_names(placement)
         unsplit = {
             own[self._names[name].settings]: median_seconds(c)
             for name, c in baselines.items()
             if c.times and name not in self.baseline_problems and self._names[name].settings in own
         }
-        stand_in = any(
-            placement.devices[placement.device_number(s.device)].planned
-            for s in placement.subgraphs
+        why = explain_deviation(
+            placement, costs, median_parts(contender), median_seconds(contender), unsplit
         )
-        why = (
-            ""
-            if stand_in
-            else explain_deviation(
-                placement, costs, median_parts(contender), median_seconds(contender), unsplit
-            )
-        )
-        return {
-            "predicted": placement.price(costs).total,
-            "predicted_basis": basis,
-            "assumed_speeds": assumed,
-            "surprise": why,
-        }
+        return {**figures, "surprise": why}
 
     def _disturbed(self, contender: Contender) -> tuple[str, ...]:
         totals = [t.total for t in contender.times]
@@ -584,16 +582,16 @@ class Benchmark:
         return tuple(note for note in notes if note)
 
     def _baseline(
-        self, name: str, shown: str, device: Device, contender: Contender | None
+        self, name: str, shown: str, description: str, contender: Contender | None
     ) -> Baseline:
         """Returns the time of the unsplit model on a device: by its name here, and as the plan calls it."""
         problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
-            return Baseline(shown, device.description, None, None, None, problem or "not measured")
+            return Baseline(shown, description, None, None, None, problem or "not measured")
         spread = Spread.of([t.total for t in contender.times], contender.turns)
         return Baseline(
             shown,
-            device.description,
+            description,
             spread,
             rate(contender),
             rate_interval(contender),
@@ -606,6 +604,9 @@ class Benchmark:
     ) -> None:
         """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""
         stands_in = any(step.device.planned for step in contender.compiled.steps)
+        done = at / self.seconds
+        if contender.turns:  # of slow runs the time is over before there are enough of them
+            done = min(done, len(contender.turns) / MIN_ROUNDS)
         for i, (name, plan) in enumerate(((contender.name, contender.plan), *contender.identical)):
             self.on_event(
                 {
@@ -619,7 +620,7 @@ class Benchmark:
                     "estimated": stands_in,
                     "subgraphs": times.subgraphs,
                     "transfers": sum(t.seconds for t in times.transfers),
-                    "progress": min(at / self.seconds, 1.0),
+                    "progress": min(done, 1.0),
                 }
             )
 
@@ -652,6 +653,14 @@ def _long_name(device: Device) -> str:
 def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
     """Returns the name of a device of the benchmark in a plan with these names of its own."""
     return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
+
+
+def _described(placement: Placement, settings: tuple[object, ...], description: str) -> str:
+    """What a device is, and that the unsplit model ran ops on it that the table of the plan keeps off it."""
+    constraints, ops = placement.constraints, placement.placed_ops.tolist()
+    numbers = (i for i, d in enumerate(placement.devices) if d.settings == settings)
+    kept_off = any(constraints.excluded(op, number) for number in numbers for op in ops)
+    return f"{description}, with the ops that its table excludes" if kept_off else description
 
 
 def _not_simulated(placement: Placement) -> dict[str, str]:

@@ -333,9 +333,9 @@ class BenchmarkResult:
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators that the plan uses and whose speed the prediction assumes"""
     precision_notes: tuple[str, ...] = ()
+    """Of runtimes that are told to keep float32 where they would compute in less by themselves."""
     not_simulated: tuple[str, ...] = ()
     """Element types that planned devices are to compute in, and their stand-ins did not"""
-    """Of runtimes that are told to keep float32 where they would compute in less by themselves."""
     memory: tuple[MemoryUse, ...] = ()
     """What the plan took in each memory; empty where it was not measured."""
     memory_problem: str = ""
@@ -400,9 +400,10 @@ class BenchmarkResult:
 
     @property
     def can_correct_profiles(self) -> bool:
-        """Whether it is a measured latency of devices that all have a profile."""
+        """Whether it is a measured latency of a split plan on devices that all have a profile."""
         return (
             self.kind is Kind.MEASUREMENT
+            and len(self.subgraphs) > 1
             and self.mode == "latency"
             and self.predicted_basis is not None
             and self.predicted_basis.kind is Kind.PREDICTION
@@ -496,16 +497,22 @@ class BenchmarkResult:
     def _of_stand_ins(self) -> list[str]:
         said = f"{self.outputs_in_words[:1].upper()}{self.outputs_in_words[1:]}"
         if self.difference:
-            of = f"those of the unsplit model on {self.difference.reference}"
-            said += (
-                f" {of}: {self.difference.in_words}{f', {self.narrowed}' if self.narrowed else ''}"
-            )
+            of = f"the unsplit model on {self.difference.reference}"
+            said += f"; compared with {of}" if self.not_simulated else f" those of {of}"
+            said += f": {self.difference.in_words}"
+            said += f", {self.narrowed}" if self.narrowed else ""
         return [
             said,
             *([f"The difference is {self.first_difference}"] if self.first_difference else []),
             *([f"Not compared: {self.difference_problem}"] if self.difference_problem else []),
             *map(str, self.ran_on),
-            "A stand-in says nothing about speed, so no time is shown",
+            "A stand-in says nothing about speed, so no time of the plan is shown",
+            *([f"The plan: {self.prediction} ({self.predicted_basis})"] if self.prediction else []),
+            *(
+                f"Unsplit on {b.device} ({b.description}): median {human_seconds(b.time.median)} ({Kind.MEASUREMENT})"
+                for b in self.baselines
+                if b.time is not None
+            ),
             *self._memory_and_environment(),
         ]
 

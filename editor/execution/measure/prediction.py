@@ -83,18 +83,11 @@ def check_correctable(placement: Placement, mode: str) -> None:
         )
 
 
-def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str, DeviceProfile]:
-    """Stores profiles that predict a measured plan as it ran.
-
-    Args:
-        placement: what ran.
-        result: its benchmark, in mode latency.
-
-    Returns:
-        device name -> its corrected profile, for each device that ran a subgraph.
+def check_correction(placement: Placement, result: BenchmarkResult) -> Costs:
+    """Checks that a benchmark can correct the profiles that a plan is predicted by; returns the costs by these.
 
     Raises:
-        EditorError: the result is an estimate, or of throughput, or of one subgraph, or a device has no profile.
+        EditorError: it cannot, and why.
     """
     check_correctable(placement, result.mode)
     if result.total.margin > MOST_MARGIN:
@@ -108,6 +101,23 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
             f"the unsplit model takes another time than in its profile ({', '.join(changed)}): the machine has "
             "changed, and the plan says nothing about its profiles. Profile again"
         )
+    return costs
+
+
+def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str, DeviceProfile]:
+    """Stores profiles that predict a measured plan as it ran.
+
+    Args:
+        placement: what ran.
+        result: its benchmark, in mode latency.
+
+    Returns:
+        device name -> its corrected profile, for each device that ran a subgraph.
+
+    Raises:
+        EditorError: the result is an estimate, or of throughput, or of one subgraph, or a device has no profile.
+    """
+    costs = check_correction(placement, result)
     expected = expected_parts(placement, costs)
     ops = seconds_of_ops(
         costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops

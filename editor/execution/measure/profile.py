@@ -136,11 +136,23 @@ def profile_all(
         EditorError: ``seconds`` cannot be measured for.
     """
     seconds = as_seconds(seconds, "profile seconds", MOST_SECONDS)
-    result = profile_here(graph, devices, seconds, threads, report)
-    if any(d.machine and d.present for d in devices):
+    machines = len({d.machine for d in devices if d.machine and d.present})
+    here = sum(not d.machine and not d.planned for d in devices)
+    steps_here = here + 1 if here else 0
+    steps = steps_here + (machines + 2 if machines else 0)
+
+    def step(text: str, done: int) -> None:
+        if report:
+            report(text, done, steps)
+
+    result = profile_here(graph, devices, seconds, threads, step)
+    if machines:
         from editor.execution.machines.remote_profile import profile_there
 
-        result |= profile_there(graph, devices, seconds, threads, report)
+        def step_there(text: str, done: int) -> None:
+            step(text, steps_here + done)
+
+        result |= profile_there(graph, devices, seconds, threads, step_there)
     by_name = {d.name: d for d in devices}
     stored: dict[
         Path, tuple[Device, DeviceProfile]
@@ -159,9 +171,12 @@ def profile_here(
     devices: Sequence[Device],
     seconds: float,
     threads: int = 0,
-    report: Report | None = None,
+    step: Callable[[str, int], None] | None = None,
 ) -> dict[str, DeviceProfile | str]:
-    """Profiles every real device of this machine; device name -> profile, or the reason why there is none."""
+    """Profiles every real device of this machine; device name -> profile, or the reason why there is none.
+
+    ``step`` is told what is measured, and how many steps, of one for each device and one for splits, are done.
+    """
     result: dict[str, DeviceProfile | str] = {}
     measured: dict[str, _Measured] = {}
     devices = [d for d in devices if not d.machine]
@@ -171,16 +186,16 @@ def profile_here(
     values = InventedInputs()
     watch = MachineWatch()
     for i, device in enumerate(real):
-        if report:
-            report(f"profiling {device.name}", i, len(real))
+        if step:
+            step(f"profiling {device.name}", i)
         try:
             values = values or random_inputs(graph)
             measured[device.name] = _profile(graph, device, devices, values, seconds, threads)
         except EditorError as error:
             values.explain(error)
             result[device.name] = str(error)
-    if report:
-        report("running splits beside the unsplit model", len(real), len(real))
+    if step:
+        step("measuring splits", len(real))
     profiles = _beside_splits(
         graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch
     )

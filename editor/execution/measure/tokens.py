@@ -84,6 +84,13 @@ class TokenBenchmark:
     """Of the placement, by which a report knows its plan"""
     full_at: tuple[tuple[str, int], ...] = ()
     """(device, tokens) of each device whose memory is estimated to be full at a shorter context than that of the run"""
+    on_stand_in: bool = False
+    """Whether the unsplit model ran on a stand-in, too, because every device is planned"""
+
+    @property
+    def timed(self) -> tuple[TokenFigures, ...]:
+        """The unsplit model on each device that has a speed."""
+        return () if self.on_stand_in else self.unsplit
 
     @property
     def within_tolerance(self) -> bool:
@@ -105,7 +112,7 @@ class TokenBenchmark:
             f"{pluralize(len(self.states), 'state')} kept on the devices",
             *([] if self.simulated else [self.figures.text()]),
         ]
-        for figures in self.unsplit:
+        for figures in self.timed:
             against = self.against(figures)
             lines.append(figures.text() + (f"; this plan: {against}" if against else ""))
         lines += [
@@ -268,6 +275,7 @@ def measure_tokens(
             for each in state_memory(placement)
             if each.fits_until is not None and each.fits_until < Lengths(prompt, new).before_last
         ),
+        all(d.planned for d in placement.devices),
     )
 
 

@@ -1,7 +1,8 @@
 """Runs the subgraphs beside it one after the other. Made by @MADE_BY@.
 
     python run.py INPUTS.npz OUTPUTS.npz
-As a module: ``outputs = Split().run(inputs)`` with dicts of numpy arrays. Needs numpy and onnxruntime only.
+As a module: ``outputs = Split().run(inputs)`` with dicts of numpy arrays. Needs numpy and onnxruntime, and openvino for
+subgraphs on its devices; where that is missing, ONNX Runtime runs them on the CPU.
 """
 
 import json
@@ -28,8 +29,18 @@ def register(options, libraries):
         options.register_custom_ops_library(path)
 
 
+def openvino_core():
+    """OpenVINO, or None where it is not installed."""
+    sys.modules["openvino_telemetry"] = None  # openvino then imports without telemetry
+    try:
+        import openvino
+    except ImportError:
+        return None
+    return openvino.Core()
+
+
 class Split:
-    """All subgraphs as sessions, in order of execution."""
+    """All subgraphs as sessions and requests, in order of execution."""
 
     def __init__(self, folder=HERE, threads=0):
         self.folder = pathlib.Path(folder)
@@ -42,8 +53,20 @@ class Split:
         options.intra_op_num_threads = threads
         # Threads may spin during a run, but not after it against those of the next session.
         options.add_session_config_entry("session.force_spinning_stop", "1")
+        steps = self.manifest["subgraphs"]
+        core = openvino_core() if any("openvino" in step for step in steps) else None
+        known = core.available_devices if core else []
         self.parts = []
-        for step in self.manifest["subgraphs"]:
+        for step in steps:
+            if "openvino" in step:
+                try:
+                    self.parts.append(OpenVinoPart(core, self.folder / step["model"], step, known))
+                    continue
+                except RuntimeError as error:
+                    print(
+                        f"note: {' '.join(str(error).split())[:400]}; ONNX Runtime runs subgraph {step['id']} on the CPU",
+                        file=sys.stderr,
+                    )
             options_of = {"device_id": str(step["device_id"])} if "device_id" in step else {}
             wanted = [(step["provider"], options_of)]
             if step["provider"] != "CPUExecutionProvider":
@@ -67,7 +90,42 @@ class Split:
         values = dict(inputs)
         for part in self.parts:
             values.update(part.run(values))
-        return {name: as_numpy(values[name]) for name in self.manifest["outputs"]}
+        return {name: owned(values[name]) for name in self.manifest["outputs"]}
+
+
+class OpenVinoPart:
+    """One request of OpenVINO. Its outputs keep their memory from run to run."""
+
+    def __init__(self, core, model, step, known):
+        """Raises RuntimeError where OpenVINO is not here, lacks the device or refuses the model."""
+        target, properties = step["openvino"]["target"], step["openvino"]["properties"]
+        if target not in known:
+            raise RuntimeError(f"OpenVINO with a device {target} is not here")
+        try:
+            compiled = core.compile_model(core.read_model(str(model)), target, properties)
+        except RuntimeError:  # a body that uses values from around it is read from memory only
+            compiled = core.compile_model(core.read_model(model.read_bytes()), target, properties)
+        self.request, self.outputs = compiled.create_infer_request(), step["outputs"]
+        self.ports = {
+            name: next((port for port in compiled.inputs if name in port.get_names()), None)
+            for name in step["inputs"]
+        }
+
+    def run(self, values):
+        """Outputs by name."""
+        import openvino
+
+        self.held = []  # an output that computes nothing is a view of an input, so these stay as long
+        for name, port in self.ports.items():
+            if port is not None:
+                array = numpy.require(as_numpy(values[name]), None, "CW")
+                array = array.view(array.dtype.str)  # numpy has two kinds of int64, OpenVINO one
+                self.held.append((port, openvino.Tensor(array, True)))
+        for port, tensor in self.held:
+            self.request.set_tensor(port, tensor)
+        self.request.infer()
+        results = [self.request.get_output_tensor(i).data for i in range(len(self.outputs))]
+        return zip(self.outputs, results, strict=False)
 
 
 class Part:
@@ -124,6 +182,11 @@ def as_numpy(value):
         if isinstance(value, onnxruntime.OrtValue) and value.is_tensor()
         else value
     )
+
+
+def owned(value):
+    """A value that later runs leave as it is."""
+    return value.copy() if isinstance(value, numpy.ndarray) else as_numpy(value)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from editor.graph.graph import Ints
 
 Floats = npt.NDArray[np.float64]
 
-VIEW = (828.0, 390.0)
-"""Width and height in pixels that a drawing has room for, about: the graph's panel in a window of 1440 x 900."""
 READABLE, CLEAR = 0.4, 2 / 3
 """A drawing that fits at the first zoom stays in one column; more columns than the second needs are not made."""
 GAP = 54.0
@@ -26,6 +24,21 @@ _WINDOW = 0.12
 """A column may be this share longer or shorter than the others where that cuts fewer edges."""
 _CROSSING = 0.12
 """Share of a column's length that one edge less is worth."""
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """When layers stand in several columns, and what these are to fit into."""
+
+    width: float = 828.0
+    height: float = 390.0
+    """In pixels, about the graph's panel in a window of 1440 x 900"""
+    in_one_from: float = READABLE
+    """The zoom from which one column is kept"""
+
+    def zoom(self, width: float, height: float) -> float:
+        """At which a drawing fits."""
+        return min(self.width / max(width, 1.0), self.height / max(height, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +61,18 @@ class Columns:
 
 
 def columns(
-    left: Floats, right: Floats, room: Floats, crossing: Ints, layer_gap: float, small: int = 0
+    wrap: Wrap,
+    left: Floats,
+    right: Floats,
+    room: Floats,
+    crossing: Ints,
+    layer_gap: float,
+    small: int = 0,
 ) -> Columns | None:
     """The best columns; None where one is best.
 
     Args:
+        wrap: what they are to fit into.
         left, right: [layer] ends of what is in it.
         room: [layer] height beyond the usual one.
         crossing: [layer] how many different lines leave it downwards.
@@ -60,29 +80,24 @@ def columns(
         small: how many layers do not count where one column is judged.
     """
     high = (len(room) - small) * layer_gap + float(room.sum())
-    in_one = _zoom(float(right.max() - left.min()), high)
-    if in_one >= READABLE:
+    in_one = wrap.zoom(float(right.max() - left.min()), high)
+    if in_one >= wrap.in_one_from:
         return None
     below = np.cumsum(room + GAP)  # [layer] where it ends
-    most = int(
-        2 + 2 * np.sqrt(VIEW[0] / VIEW[1] * below[-1] / max(float(np.median(right - left)), 1.0))
-    )
+    long = below[-1] / max(float(np.median(right - left)), 1.0)
+    most = int(2 + 2 * np.sqrt(wrap.width / wrap.height * long))
     ways = [_cheap(below, count, crossing) for count in range(2, min(most, len(room)) + 1)]
-    tried = [_measured(first, left, right, below) for first in ways]
+    tried = [_measured(wrap, first, left, right, below) for first in ways]
     if not tried or max(tried) < 1.2 * in_one:
         return None
     enough = next((i for i, zoom in enumerate(tried) if zoom >= CLEAR), int(np.argmax(tried)))
     return _placed(ways[enough], left, right, room, crossing)
 
 
-def _zoom(width: float, height: float) -> float:
-    return min(VIEW[0] / max(width, 1.0), VIEW[1] / max(height, 1.0))
-
-
-def _measured(first: Ints, left: Floats, right: Floats, below: Floats) -> float:
+def _measured(wrap: Wrap, first: Ints, left: Floats, right: Floats, below: Floats) -> float:
     """At which zoom columns fit."""
     width = float((np.maximum.reduceat(right, first) - np.minimum.reduceat(left, first)).sum())
-    return _zoom(width, float(np.diff(np.r_[0.0, below[first[1:] - 1], below[-1]]).max()))
+    return wrap.zoom(width, float(np.diff(np.r_[0.0, below[first[1:] - 1], below[-1]]).max()))
 
 
 def _cheap(below: Floats, count: int, crossing: Ints) -> Ints:
@@ -98,7 +113,20 @@ def _cheap(below: Floats, count: int, crossing: Ints) -> Ints:
         if len(near):
             cost = crossing[near] * _CROSSING + np.abs(below[near] - end) / long
             first.append(int(near[np.argmin(cost)]) + 1)
-    return np.array(first)
+    return _merged(first, below)
+
+
+def _merged(first: list[int], below: Floats) -> Ints:
+    """Without cuts between columns that together are no longer than the longest: what stands beside a tall layer."""
+    begin = [0.0, *(float(below[layer - 1]) for layer in first[1:])]
+    end = [*begin[1:], float(below[-1])]
+    longest = max(np.subtract(end, begin))
+    kept, top = [0], 0.0
+    for layer, start, stop in list(zip(first, begin, end, strict=True))[1:]:
+        if stop - top > longest:
+            kept.append(layer)
+            top = start
+    return np.array(kept)
 
 
 def _placed(first: Ints, left: Floats, right: Floats, room: Floats, crossing: Ints) -> Columns:
@@ -163,7 +191,7 @@ def turns(
     return result
 
 
-__all__ = ["Columns", "Floats", "columns", "turns", "with_ends"]
+__all__ = ["Columns", "Floats", "Wrap", "columns", "turns", "with_ends"]
 
 
 LAYER_GAP = 74.0
@@ -212,7 +240,7 @@ def draw(
     taller: Floats | None = None,
     above: Collection[int] = (),
     below: Collection[int] = (),
-    wrap: bool = False,
+    wrap: Wrap | None = None,
     sides: int = 0,
     small: Collection[int] = (),
 ) -> Drawing:
@@ -225,7 +253,7 @@ def draw(
         taller: [node] extra height beyond the usual one; its layer grows downwards.
         above, below: nodes without predecessors for a first layer of their own, and nodes without successors for a
             last layer of their own; they do not affect the layers of other nodes.
-        wrap: whether layers may stand in several columns, where one would be too long to read.
+        wrap: what several columns are to fit into, where one would be too long to read; None keeps one.
         sides: the first so many nodes are of the usual height, and edges that span layers may use their sides.
         small: inputs and outputs, which nothing stands aside for; their layers make no drawing too long for one column.
     """
@@ -241,7 +269,7 @@ def draw(
     np.maximum.at(room, level, more)
     alone = np.setdiff1d(level, np.delete(level, list(small))) if small else ()
     found = (
-        _columns(lanes, order, x, widths, room, bool(above), bool(below), len(alone))
+        _columns(wrap, lanes, order, x, widths, room, bool(above), bool(below), len(alone))
         if wrap
         else None
     )
@@ -325,6 +353,7 @@ def _put_straight(
 
 
 def _columns(
+    wrap: Wrap,
     lanes: _Lanes,
     rows: list[list[int]],
     x: Floats,
@@ -343,7 +372,7 @@ def _columns(
     inner = slice(int(above), len(room) - int(below))
     if inner.stop - inner.start < 2:
         return None
-    found = columns(left[inner], right[inner], room[inner], crossing[inner], LAYER_GAP, small)
+    found = columns(wrap, left[inner], right[inner], room[inner], crossing[inner], LAYER_GAP, small)
     return None if found is None else with_ends(found, room[inner], above, below)
 
 

@@ -14,11 +14,26 @@ from itertools import pairwise
 import numpy as np
 
 from editor.graph.graph import Ints
-from editor.graph.layout.layered import Drawing, Floats, draw
+from editor.graph.layout.layered import Drawing, Floats, Wrap, draw
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
 """Padding inside a box in pixels: at the sides, above and below, and for the label above."""
 _LANE = 6.0
+_WAYS = (
+    Wrap(),
+    Wrap(in_one_from=0.9),
+    Wrap(height=250.0, in_one_from=0.9),
+    Wrap(height=170.0, in_one_from=0.9),
+)
+"""Boxes in columns, by how much of the height the box around them leaves."""
+_CANVAS = Wrap(740.0, 370.0)
+"""The canvas between the cards of a window of 1280 x 720: with open tables a fifth less high, without a fifth higher."""
+_ENOUGH = 0.6
+"""The zoom from which no more columns are tried."""
+_WORTH = 1.2
+"""How many times larger a drawing must be that stands in more columns."""
+_TRIED_TO = 400
+"""Nodes; drawings of more take longer than a picture of the beginning is worth."""
 _MODEL = -1
 """Number of the outermost box, which is not drawn."""
 
@@ -54,6 +69,8 @@ class NestedDrawing:
     """Edges of hubs."""
     boxes: dict[int, Box]
     """Number -> box, outer boxes first"""
+    size: tuple[float, float]
+    """Width and height of everything"""
 
 
 def draw_nested(
@@ -74,7 +91,16 @@ def draw_nested(
         size: width and height of a node.
         small: inputs and outputs, which nothing stands aside for; their layers make no drawing too long for one column.
     """
-    return _Nested(rank, source, target, around, size, small).draw()
+    tree = _Tree(rank, source, target, around)
+    first, *further = _WAYS if len(around) <= _TRIED_TO else _WAYS[:1]
+    best = _Nested(tree, size, small, first).draw()
+    for way in further:
+        if _CANVAS.zoom(*best.size) >= _ENOUGH:
+            break
+        other = _Nested(tree, size, small, way).draw()
+        if _CANVAS.zoom(*other.size) > _WORTH * _CANVAS.zoom(*best.size):
+            best = other
+    return best
 
 
 @dataclass
@@ -183,15 +209,9 @@ class _Tree:
 
 class _Nested:
     def __init__(
-        self,
-        rank: Ints,
-        source: Ints,
-        target: Ints,
-        around: Sequence[tuple[int, ...]],
-        size: tuple[float, float],
-        small: Collection[int],
+        self, tree: _Tree, size: tuple[float, float], small: Collection[int], wrap: Wrap
     ) -> None:
-        self.tree = _Tree(rank, source, target, around)
+        self.tree, self.wrap = tree, wrap
         self.small = frozenset(small)
         self.width, self.height = size
         self.faint: set[int] = set()
@@ -208,6 +228,7 @@ class _Nested:
             everything.bends,
             frozenset(self.faint),
             everything.boxes,
+            (everything.width, everything.height),
         )
 
     def _inside(self, box: int) -> _Inside:
@@ -224,7 +245,7 @@ class _Nested:
             [self.height] * len(nodes) + [one.height for one in inner] + [self.height] * level.ports
         )
         small = [i for i, node in enumerate(nodes) if node in self.small]
-        drawing = level.draw(wide, high - self.height, small)
+        drawing = level.draw(self.wrap, wide, high - self.height, small)
         count = len(wide) - level.ports
         x, y, wide, high = drawing.x[:count], drawing.y[:count], wide[:count], high[:count]
         lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[
@@ -387,7 +408,7 @@ class _Level:
         self.above = frozenset(port for (way, _), port in ports.items() if way == "from")
         self.below = frozenset(ports.values()) - self.above
 
-    def draw(self, wide: Floats, taller: Floats, small: Collection[int]) -> Drawing:
+    def draw(self, wrap: Wrap, wide: Floats, taller: Floats, small: Collection[int]) -> Drawing:
         """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
         return draw(
@@ -398,7 +419,7 @@ class _Level:
             taller,
             self.above,
             self.below,
-            wrap=True,
+            wrap=wrap,
             sides=self.sides,
             small=small,
         )

@@ -355,7 +355,7 @@ def memory(task: Task) -> Assignment:
     if best is not None:
         if best[0] > bound * _GOOD_ENOUGH:
             best = improved(task, costs, limits, best, search_seconds(task.options))
-        total, device = best
+        total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
             key=lambda each: price(constraints.graph, costs, each, placed).total,
@@ -365,6 +365,46 @@ def memory(task: Task) -> Assignment:
             device, because, total, min(bound, total), "latency within memory", costs.estimated
         )
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
+
+
+_FEW = 0.1
+"""Of the ops on devices that differ in nothing: what runs fewer comes after the others."""
+
+
+def _in_table_order(task: Task, costs: Costs, limits: Floats, device: Ints) -> Ints:
+    """[op] device where of devices that differ in nothing the first of the table runs what comes first.
+
+    A device with a few ops comes after the others: "GPU0: 1 op, GPU1: 242 ops" would be read as a mistake.
+    """
+    constraints = task.constraints
+    run = device[constraints.graph.order[constraints.placed[constraints.graph.order]]]
+    used = list(dict.fromkeys(run.tolist()))
+    counts = np.bincount(run, minlength=len(limits))
+    number = np.arange(len(limits))
+    for group in _alike(task, costs, limits):
+        few = counts < _FEW * counts[group].sum()
+        order = sorted((d for d in used if d in group), key=lambda d: bool(few[d]))
+        number[[*order, *(d for d in group if d not in used)]] = group
+    return number[device]
+
+
+def _alike(task: Task, costs: Costs, limits: Floats) -> list[list[int]]:
+    """Numbers of devices that take, cost and hold the same, in groups of two and more."""
+    constraints = task.constraints
+    columns = (
+        constraints.allowed,
+        costs.op,
+        costs.enter,
+        costs.leave,
+        costs.launch[None],
+        limits[None],
+    )
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for d, device in enumerate(constraints.devices):
+        own = tuple(np.asarray(each)[:, d].tobytes() for each in columns)
+        key = (*own, device.runtime, device.provider, device.machine, device.published.assumes)
+        kinds.setdefault(key, []).append(d)
+    return [group for group in kinds.values() if len(group) > 1]
 
 
 def _found(
@@ -384,12 +424,14 @@ def _found(
         ideals: placements of it that know no limits.
         bound: no placement costs less.
     """
+    graph, placed = task.constraints.graph, task.placed
+    filled = list(_in_order(task, costs, limits))
     best = _first(
         _stages(task, costs, limits),
         *_by_regions(task, whole, ideals, costs, limits),
-        *_in_order(task, costs, limits),
+        *((price(graph, costs, e.device, placed).total, e.device) for e in filled if not e.total),
     )
-    closest = None
+    closest = min((e for e in filled if e.total), key=lambda each: each.total, default=None)
     for share in _TENSOR_SHARES:
         best, found = _improved(task, costs, size, limits, shrinkage, best, share)
         closest = min(
@@ -519,8 +561,8 @@ _LEFT_OUT = (0, 1, 2, 4)
 """Ops that hold most, which leave a device room for all others."""
 
 
-def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[tuple[float, Ints]]:
-    """Price and devices where one device after the other is filled to its peak, in the order of the run.
+def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[Excess]:
+    """Placements where one device after the other is filled to its peak, in the order of the run; not all of them fit.
 
     The device with the most memory takes what is left, and the ops that hold most, more or fewer of them.
     """
@@ -537,9 +579,7 @@ def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[tuple[float,
             kept = kept[_filled(task, limits, label, kept, d) :]
             if task.should_stop():
                 return
-        device = device_of_all_ops(task, placed, label)
-        if not Excess.of(task, device, limits).total:
-            yield price(constraints.graph, costs, device, placed).total, device
+        yield Excess.of(task, device_of_all_ops(task, placed, label), limits)
 
 
 def _filled(task: Task, limits: Floats, label: Ints, nodes: Ints, d: int) -> int:

@@ -46,6 +46,10 @@ class Excess:
 _LEAST_OPS = 3
 _LEAST_GAIN = 1e-4
 """Of the price: less is not worth another look at all moves."""
+_SECONDS_PER_OP = 1e-6
+"""Of a graph, to weigh one move. Moves are counted by it and not timed, so that a busy machine finds the same placement."""
+_WALL_FACTOR = 4
+"""Times the budget: a machine as slow as this stops all the same."""
 
 _Move = tuple[Ints, int]
 """Ops, and the device that they may go to"""
@@ -64,21 +68,26 @@ def improved(
         costs: of the task.
         limits: [device] bytes.
         best: price and devices of a placement that fits.
-        seconds: for all of it.
+        seconds: budget, as counted by the moves.
     """
     graph, placed = task.constraints.graph, task.placed
-    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + seconds
+    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + _WALL_FACTOR * seconds
+    left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
+
+    def ended() -> bool:
+        return left <= 0 or perf_counter() >= until or task.should_stop()
 
     def moves(stage: int, device: Ints) -> Iterator[_Move]:
         groups = _at_borders(task, device) if stage == 2 else blocks
         return _moves(groups, costs, task.constraints.allowed, device, worse=stage > 0)
 
     stage = 0
-    while stage < 3 and perf_counter() < until and not task.should_stop():
+    while stage < 3 and not ended():
         before = best[0]
         for ops, d in moves(stage, best[1]):
-            if perf_counter() >= until or task.should_stop():
+            if ended():
                 break
+            left -= 1
             device = best[1].copy()
             device[ops] = d
             total = price(graph, costs, device, placed).total

@@ -86,7 +86,7 @@ def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
     found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
         seconds, label = alone
-        if seconds <= found.value * SPLIT_MARGIN or (found.label == found.label[:1]).all():
+        if seconds <= found.value * SPLIT_MARGIN or _is_measured_alone(costs, found.label):
             found = Improved(label, seconds, found.bound)
         bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
@@ -111,6 +111,15 @@ def _least_with_launches(
     ]
     best = int(np.argmin(loads))
     return Improved(labels[best], loads[best], 0.0)
+
+
+def _is_measured_alone(costs: Costs, label: Ints) -> bool:
+    """Whether all is on one device, and its seconds for the whole model were measured."""
+    return (
+        costs.whole is not None
+        and bool((label == label[0]).all())
+        and not np.isnan(costs.whole[label[0]])
+    )
 
 
 def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:

@@ -17,7 +17,7 @@ from editor.text import pluralize
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
 from editor.web.panels.audit_panel import audit_view
-from editor.web.panels.compare import compare_view, hints_view, sizes_view
+from editor.web.panels.compare import compare_view, hints_view, layout_of_policy, sizes_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
@@ -348,10 +348,12 @@ def _hints_now(state: AppState, document_id: str) -> Any:
                 progress=lambda done, total: task.step(done, total, "Trying repaints"),
                 should_stop=task.should_stop,
             )
+            of_policy = layout_of_policy(document)
             task.step(
-                0, 0, "Trying repaints"
+                0, 0, f"Solving “{of_policy}”"
             )  # what was found until it was cancelled is not what there is
-            return hints_view(document, found, step)
+            better = document.layout(of_policy, task.should_stop)
+            return hints_view(document, found, step, better)
     except Cancelled:
         return problem("Nothing is suggested.", "Cancelled")
     except EditorError as error:

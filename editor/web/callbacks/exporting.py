@@ -18,13 +18,25 @@ from editor.exports.registry import export_notes, foreign_note
 from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.packing import packed, written
+from editor.web.panels.export_menu import export_groups, notes_of_plan
 from editor.web.panels.notice import notice
 from editor.web.tasks import Task
 from editor.workspace.document import Document
 
 
 def register(app: Dash, state: AppState) -> None:
-    """Adds the callback."""
+    """Adds the callbacks."""
+
+    @app.callback(
+        Output("export", "children", allow_duplicate=True),
+        Output("export-notes", "data"),
+        Input("plan", "data"),
+        State("export-notes", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def follow(_plan: Any, drawn: dict[str, str], document_id: str) -> Any:
+        return await asyncio.to_thread(_menu, state, document_id, drawn)
 
     @app.callback(
         Output("download", "data"),
@@ -62,6 +74,18 @@ def register(app: Dash, state: AppState) -> None:
                 f"The files cannot be written: {error.filename or 'disk'}: {error.strerror or error}.",
                 bad=True,
             )
+
+
+def _menu(state: AppState, document_id: str, drawn: dict[str, str]) -> tuple[Any, Any]:
+    """The menu, where other formats leave something out of the plan than it says."""
+    try:
+        document = state.document(document_id)
+    except EditorError:
+        raise PreventUpdate from None
+    notes = notes_of_plan(document.placement)
+    if notes == drawn:
+        raise PreventUpdate
+    return export_groups(document), notes
 
 
 def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict[str, Any]:

@@ -26,7 +26,7 @@ from editor.web.pages.start import (
     start_page,
     symbol_form,
 )
-from editor.web.panels.notice import notice
+from editor.web.panels.notice import notice, refused_sizes
 from editor.web.panels.parts import problem
 from editor.web.sets import follow_set, open_address, open_set, opened
 from editor.workspace.document import Document
@@ -118,6 +118,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(
         Output("resized", "data"),
+        Output("sizes-refused", "children"),
         Output("notice", "children", allow_duplicate=True),
         Input("sizes-apply", "n_clicks"),
         State({"type": "size", "name": ALL}, "value"),
@@ -142,8 +143,9 @@ def register(app: Dash, state: AppState) -> None:
                     state.with_sizes, document_id, sizes, task.should_stop
                 )
         except EditorError as error:
-            return no_update, notice(str(error), bad=True)
-        return f"/d/{document.id}", None
+            text = str(error)
+            return no_update, refused_sizes(text), notice(text, bad=True)
+        return f"/d/{document.id}", None, None
 
     @app.callback(
         Output("opening-cancel", "disabled"),

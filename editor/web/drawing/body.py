@@ -8,7 +8,7 @@ from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.graph import Graph
-from editor.graph.layout.layered import draw
+from editor.graph.layout.layered import Wrap, draw
 from editor.text import pluralize, shortened
 from editor.web.controls import StaticHtml
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
@@ -65,7 +65,7 @@ def _picture(document: Document, number: int) -> list[Any]:
         return ["p", {"className": "hint"}, "It has no ops: its outputs are values from outside."]
     if len(body.ops) > _MOST:
         return ["p", {"className": "hint"}, f"{len(body.ops):,} ops are too many for a picture."]
-    drawing = draw(len(body.ops), body.source, body.target, NODE_WIDTH, wrap=True)
+    drawing = draw(len(body.ops), body.source, body.target, NODE_WIDTH, wrap=Wrap())
     left, top = float(drawing.x.min()) - NODE_WIDTH / 2, float(drawing.y.min()) - NODE_HEIGHT / 2
     width = float(drawing.x.max()) + NODE_WIDTH / 2 - left + 2 * _MARGIN
     height = float(drawing.y.max()) + NODE_HEIGHT / 2 - top + 2 * _MARGIN

@@ -12,7 +12,7 @@ from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.text import shortened
+from editor.text import end_of_name, shortened
 from editor.web.drawing.cytoscape_types import Edge, Element, Frame, Node
 from editor.web.drawing.elements import (
     NODE_HEIGHT,
@@ -488,7 +488,7 @@ def _block_name(name: str, room: int) -> str:
         return name
     layer, slash, own = name.rpartition(" / ")
     if not slash:
-        return "…" + name[1 - room :]
+        return end_of_name(name, room)
     number = layer[len(layer.rstrip("0123456789")) :]
     brief = f"{number} / {own}"
     return shortened(brief, room)

@@ -10,9 +10,9 @@ import numpy as np
 from editor.devices.published import assumed_bytes
 from editor.graph.bodies import bodies_in
 from editor.graph.graph import Graph, cached_per_graph
-from editor.graph.layout.layered import Drawing, draw
+from editor.graph.layout.layered import Drawing, Wrap, draw
 from editor.graph.states import states_of
-from editor.text import shortened, shortened_name
+from editor.text import end_of_name, shortened
 from editor.web.drawing.cytoscape_types import (
     Edge,
     EdgeData,
@@ -91,7 +91,7 @@ class _Elements:
         source = np.array([self.index[s] for s, _ in pairs], np.int64)
         target = np.array([self.index[t] for _, t in pairs], np.int64)
         count = len(self.ids)
-        drawing = draw(count, source, target, NODE_WIDTH, wrap=True, sides=count)
+        drawing = draw(count, source, target, NODE_WIDTH, wrap=Wrap(), sides=count)
         for i, node in enumerate(self.nodes):
             node["position"] = rounded(float(drawing.x[i]), float(drawing.y[i]))
         return [*self.nodes, *(self._edge(i, pair, drawing) for i, pair in enumerate(pairs))]
@@ -147,7 +147,7 @@ class _Elements:
 
 def name_of_terminal(name: str) -> str:
     """As much of the end as there is room for: key and value differ there."""
-    return shortened_name(" ".join(name.split()), _NAME_LIMIT)
+    return end_of_name(" ".join(name.split()), _NAME_LIMIT)
 
 
 def edge_data(

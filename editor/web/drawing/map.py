@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from editor.graph.graph import Graph, cached_per_graph
-from editor.graph.layout.layered import draw
+from editor.graph.layout.layered import Wrap, draw
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
 from editor.web.messages import MapData
 
@@ -28,7 +28,7 @@ def map_data(graph: Graph) -> MapData:
     pairs = np.unique(np.stack([place[producer[real]], place[consumer[real]]], axis=1), axis=0)
     types = sorted({graph.op_types[op] for op in ops.tolist()})
     place_of = {name: i for i, name in enumerate(types)}
-    drawing = draw(len(ops), pairs[:, 0], pairs[:, 1], NODE_WIDTH, wrap=True)
+    drawing = draw(len(ops), pairs[:, 0], pairs[:, 1], NODE_WIDTH, wrap=Wrap())
     return {
         "count": len(ops),
         "width": NODE_WIDTH,

@@ -14,7 +14,7 @@ from editor.text import human_seconds, in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
-from editor.web.view import Measured, colours_of, layout_costs
+from editor.web.view import Measured, colours_of, layout_costs, part_colours
 from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, figures
@@ -117,6 +117,7 @@ def panes_data(
                 "summary": summary,
                 "device": packed(numbers[placement.assignment.device[ops]], "u1"),
                 "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4"),
+                "partColour": part_colours(placement),
             }
         )
     return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from editor.text import pluralize, shorten_distinct, shortened
+from editor.text import end_of_name, pluralize, shorten_distinct, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import size_of, split, visible_ops
@@ -125,7 +125,9 @@ class _Picture:
         return (
             "".join(boxes)
             + _text(x, y, ink, [name, words])
-            + _brief(x, y, ink, f"{signs} {name}" if far is None else _far_name(far, signs))
+            + _brief(
+                x, y, ink, f"{signs} {_briefly(name)}" if far is None else _far_name(far, signs)
+            )
         )
 
     def edge(self, edge: Edge) -> str:
@@ -221,6 +223,9 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
     )
 
 
+_BRIEF = (("Normalization", "Norm"), ("Attention", "Attn"), ("AveragePool", "AvgPool"))
+
+
 def _brief(x: float, y: float, ink: str, line: str) -> str:
     """What is shown instead from afar."""
     letters = sum(2 if "①" <= letter <= "⑨" else 1 for letter in line)
@@ -232,10 +237,17 @@ def _brief(x: float, y: float, ink: str, line: str) -> str:
     )
 
 
+def _briefly(op_type: str) -> str:
+    """A type of op from afar. As ``briefly`` of `assets/looks.js`."""
+    for word, brief in _BRIEF:
+        op_type = op_type.replace(word, brief)
+    return op_type
+
+
 def _far_name(name: str, signs: str) -> str:
     """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
     room = 18 - 2 * len(signs)
-    return f"{signs} {name if len(name) <= room else '…' + name[1 - room :].lstrip('./ ')}"
+    return f"{signs} {end_of_name(name, room)}"
 
 
 def _signs(devices: Sequence[int]) -> str:

@@ -75,7 +75,10 @@ def _off(placement: Placement, costs: Costs) -> str:
     who = f"{count:,} of them " if len(placement.placed_ops) > 1 else ""
     if placement.settings.policy == "priority":
         return f"{who}off {'their' if who else 'its'} preferred device"
-    return f"{who}cannot run on {joined(list(dict.fromkeys(f.wanted for f in found)), 'or')}"
+    constraints, number = placement.constraints, placement.device_number
+    by_table = all(constraints.excluded(op, number(f.wanted)) for f in found for op in f.ops)
+    names = joined(list(dict.fromkeys(f.wanted for f in found)), "or")
+    return f"{who}{'excluded from' if by_table else 'cannot run on'} {names}"
 
 
 def _arriving(placement: Placement, costs: Costs, kind: Kind) -> list[tuple[int, str]]:

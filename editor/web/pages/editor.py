@@ -8,7 +8,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
-from editor.graph.dimension_meanings import total_that_follows
+from editor.graph.dimension_meanings import context_dim, total_that_follows
 from editor.graph.dimension_names import sizes_in_words
 from editor.graph.graph import Graph
 from editor.placement.search import examples
@@ -25,7 +25,7 @@ from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
-from editor.web.panels.export_menu import export_menu
+from editor.web.panels.export_menu import export_menu, notes_of_plan
 from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
@@ -73,6 +73,7 @@ def editor_page(
             controls.Store(id="doc", data=document.id),
             controls.Store(id="view", data=view_of(document)),
             controls.Store(id="ribbon", data=ribbon),
+            controls.Store(id="export-notes", data=notes_of_plan(document.placement)),
             controls.Store(id="detail", data=first_detail(document.graph)),
             controls.Store(
                 id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}
@@ -261,14 +262,19 @@ def _sizes(graph: Graph) -> list[Any]:
     if not define:
         return []
     phases = html.Button(
-        "A placement each for prompt and tokens …",
+        "A placement each for prompt and tokens",
         className="tool small",
         title="Opens Compare, Prompt and tokens",
         **{"data-command": "run-phases-start"},
     )
     raw = ", ".join(f"{name}={size}" for name, size in define.items())
     follows = total_that_follows(graph)
-    form = [size_field("size", name, size) for name, size in define.items() if name != follows]
+    context = context_dim(graph)
+    form = [
+        size_field("size", name, size, className="context" if name == context else "")
+        for name, size in define.items()
+        if name != follows
+    ]
     together = "Total tokens are past and new ones together. " if follows else ""
     return [
         html.Span("·"),
@@ -279,6 +285,7 @@ def _sizes(graph: Graph) -> list[Any]:
                     f"{together}Opens the model with these sizes; pins and kept layouts come along.",
                     className="hint",
                 ),
+                html.Div(id="sizes-refused"),
                 controls.Button("Apply", id="sizes-apply", primary=True),
                 phases if has_phases(graph) else None,
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -323,7 +323,11 @@ def _recent(state: AppState) -> list[Any]:
     used = {record.id: record.updated for record in records}
     inside = {model.document for each in sets for model in each.models}
     found = [
-        *((r.updated, _row(state, r)) for r in records if r.id not in inside),
+        *(
+            (r.updated, _row(state, r, _own_sizes(r, records)))
+            for r in records
+            if r.id not in inside
+        ),
         *(
             (max(s.updated, *(used.get(m.document, "") for m in s.models)), _set_row(s))
             for s in sets
@@ -365,16 +369,31 @@ def _set_row(record: SetRecord) -> controls.Link:
     )
 
 
-def _row(state: AppState, record: Record) -> controls.Link:
+def _own_sizes(record: Record, records: Sequence[Record]) -> str:
+    """The sizes of a document that tell it from others of its model; "" where none does."""
+    others = [each.define for each in records if each.model == record.model]
+    return sizes_in_words(
+        {
+            name: size
+            for name, size in record.define.items()
+            if any(define.get(name) != size for define in others)
+        }
+    )
+
+
+def _row(state: AppState, record: Record, own_sizes: str) -> controls.Link:
+    """A document; what tells it from others of its model comes first, as the line is cut at its end."""
     names, sizes = _device_names(state, record), sizes_in_words(record.define)
-    devices = " · ".join(filter(None, (names, sizes)))
+    shown = (own_sizes, names) if own_sizes else (names, sizes)
+    devices = " · ".join(filter(None, shown))
+    title = " · ".join(filter(None, (names, sizes)))
     return controls.Link(
         [
             _title_line(record),
             html.Span(
                 [
                     _picture(state, record),
-                    html.Span(devices, className="recent-devices", title=devices),
+                    html.Span(devices, className="recent-devices", title=title),
                     html.Span(record.model, className="recent-path", title=record.model),
                 ],
                 className="recent-line",

@@ -6,12 +6,13 @@ from typing import Any
 
 from dash import html
 
-from editor.execution.measure.accuracy import Accuracy
+from editor.execution.measure.accuracy import ORIGINS, Accuracy
 from editor.text import pluralize
 from editor.web.panels.parts import plain_table
 from editor.workspace.document import Document
 
 _MOST_GROWN = 10
+_ORIGINS = {origin: f"{origin}: {meaning}" for origin, meaning in ORIGINS.items()}
 
 
 def kept_accuracy(document: Document) -> list[Any]:
@@ -59,13 +60,13 @@ def accuracy_view(result: Accuracy) -> list[Any]:
                 html.Td("equal" if not one.noise else f"{one.snr:.1f} dB"),
                 html.Td(f"{one.relative:.2g} (tolerance {one.tolerance:g})"),
                 html.Td(f"{one.cosine:.6f}"),
-                html.Td("" if one.origin == "none" else one.origin),
+                html.Td("" if one.origin == "none" else one.origin, title=_ORIGINS.get(one.origin)),
                 html.Td(
                     "first outside its tolerance"
                     if one is result.first
                     else "output"
                     if one in outputs
-                    else ""
+                    else "noise grows"
                 ),
             ]
         )
@@ -76,12 +77,25 @@ def accuracy_view(result: Accuracy) -> list[Any]:
         if result.first is None
         else f"{_outside(result)} are outside their tolerances"
     )
-    head = ("Op", "Type", "Device", "Signal to noise", "Relative error", "Cosine", "Noise", "")
+    head = [
+        *("Op", "Type", "Device", "Signal to noise"),
+        html.Span("Relative error", title="Largest difference, relative to the largest magnitude"),
+        html.Span("Cosine", title="1 where both point in the same direction"),
+        html.Span("Noise", title="\n".join(_ORIGINS.values())),
+        "Shown because",
+    ]
     return [
         html.P(
             f"{pluralize(len(result.tensors), 'tensor')} compared with {result.reference}: {verdict}.",
             className="hint wide",
         ),
+        html.P(
+            f"The table has {len(rows)} of them: the outputs, the first outside its tolerance, and at most {_MOST_GROWN} whose "
+            "noise grew in their op, the noisiest first. Colour: error shows all in the graph, exports CSV and JSON list all.",
+            className="hint wide",
+        )
+        if len(rows) < len(result.tensors)
+        else None,
         plain_table(head, rows),
-        *(html.P(note, className="hint wide") for note in result.notes),
+        *(html.P(f"{note[:1].upper()}{note[1:]}.", className="hint wide") for note in result.notes),
     ]

@@ -11,7 +11,7 @@ from editor.kinds import too_close
 from editor.text import in_words, pluralize
 from editor.web import controls
 from editor.web.panels.parts import kind_badge
-from editor.web.view import figures_of
+from editor.web.view import figures_of, source_of
 from editor.workspace.document import Document
 
 if TYPE_CHECKING:  # it takes seconds to import
@@ -31,6 +31,11 @@ def advice_view(document: Document, found: Sequence[Advice]) -> list[Any]:
         f"{pluralize(helping, 'form')} of {len(found)} tried on copies of the model would help. The outputs are those "
         "of ONNX Runtime's CPU, for invented inputs."
     )
+    if source_of(document) == "measured":
+        said += (
+            " Latencies go by the profiles, as the headline does; rewritten ops have none: "
+            "theirs are from shapes."
+        )
     return [
         html.P(said, className="hint wide"),
         html.Table(

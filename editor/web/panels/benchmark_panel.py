@@ -13,18 +13,20 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark
 from editor.execution.measure.tune import Tuned
-from editor.graph.states import TOKENS_PER_SECOND, states_of
+from editor.graph.states import TOKENS_OF_REQUESTS, TOKENS_PER_SECOND, states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_seconds, pluralize
+from editor.text import human_rate, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.accuracy import kept_accuracy
-from editor.web.panels.charts import Bar, versus_figure
+from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
 from editor.web.panels.outputs_check import (
+    baseline_card,
     memory_cards,
     outputs_card,
+    rate_of,
     stand_ins_row,
     stand_ins_view,
     text_of,
@@ -60,6 +62,12 @@ _STARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
 )
 """Buttons that run the model: label, title and looks."""
+CALIBRATES = "Corrects the profiles by the last benchmark"
+_SECONDS = (
+    "Latency: of measuring in all, the plan and the unsplit models in turn. Throughput: of each of them, one after the other. "
+    "Tune has the plans it tries among them; Profile takes so many for each device. It ends sooner once the 95 % intervals are "
+    "narrow, and later where a run is slow. Compiling and warming up come on top. Tokens and Accuracy do not use it."
+)
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
@@ -83,14 +91,14 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         "Calibrate",
                         id="bench-calibrate",
                         disabled=True,
-                        title="Corrects the profiles by the last benchmark: press Profile first, then Start, in mode "
-                        "latency and without planned devices",
+                        title=f"{CALIBRATES}: press Profile first, then Start, in mode latency and without planned devices",
                     ),
                     controls.Button("Cancel", id="bench-cancel", disabled=True),
                     controls.Field(
                         id="bench-seconds",
                         type="number",
                         label="Seconds",
+                        title=_SECONDS,
                         value=options.seconds,
                         min=0.5,
                         max=600,
@@ -199,7 +207,7 @@ def versus_chart(
     if result.estimated:
         return None
     many = result.mode == "throughput"
-    plan, unsplit, other = _VERSUS_COLOURS[scheme == "dark"]
+    plan, (unsplit, other) = PLAN_COLOUR[scheme], _VERSUS_COLOURS[scheme]
 
     def bar(name: str, rate: float | None, spread: Any, rates: Any, colour: str) -> Bar:
         if many:
@@ -210,11 +218,13 @@ def versus_chart(
     def of(time: Spread) -> tuple[float, ...]:
         return time.median, time.low, time.high
 
-    bars = [bar("The plan", result.throughput, of(result.total), result.throughput_interval, plan)]
+    alone = result.subgraphs[0].device if len(result.subgraphs) == 1 else ""
+    name = f"The plan, unsplit on {alone}" if alone else "The plan"
+    bars = [bar(name, result.throughput, of(result.total), result.throughput_interval, plan)]
     bars += [
         bar(f"Unsplit on {b.device}", b.throughput, of(b.time), b.throughput_interval, unsplit)
         for b in result.baselines
-        if b.time is not None
+        if b.time is not None and b.device != alone
     ]
     seen: set[str] = set()
     for run in [r for r in runs if r.figures.get("subgraphs") != 1]:  # baselines are of this run
@@ -232,19 +242,28 @@ def versus_chart(
 
 
 _MOST_BARS = 10
-_VERSUS_COLOURS = (("#1971c2", "#adb5bd", "#b197fc"), ("#4dabf7", "#868e96", "#9775fa"))
-"""Of this plan, of not splitting and of other layouts, in the light and the dark scheme."""
+_VERSUS_COLOURS = {"light": ("#adb5bd", "#d0bfff"), "dark": ("#868e96", "#5f3dc4")}
+"""Of not splitting and of other layouts."""
 
 
 def idle() -> html.Table:
     """What each button does, before the first run."""
-    rows = (
+    elsewhere = html.Button(
+        "Import those of another machine", className="link", **{"data-command": "show-import"}
+    )
+    rows: tuple[tuple[str, Any], ...] = (
         (
             "Start",
             "Runs the whole plan, each subgraph and transfer, and the unsplit model on each real device in turn. Outputs are "
             "compared with the unsplit model. Planned devices are simulated on the CPU, which says nothing about their speed.",
         ),
-        ("Profile", "Measures each op on each real device: costs can then be the measured ones."),
+        (
+            "Profile",
+            [
+                "Measures each op on each real device: costs can then be the measured ones. ",
+                elsewhere,
+            ],
+        ),
         ("Tune", "Runs the best few plans and proposes the fastest."),
     )
     return html.Table(
@@ -260,11 +279,6 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
-_OF_TOKENS = (
-    "Each request makes one token: requests/s are the tokens/s of all sequences in flight together."
-)
-
-
 def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
     """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
 
@@ -274,7 +288,7 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
         return stand_ins_view(result, colours)
     return [
         _cards(result),
-        html.P(_OF_TOKENS, className="hint wide")
+        html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
         *_doubts(result),
@@ -287,7 +301,7 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
 def tokens_view(result: TokenBenchmark) -> list[Any]:
     """What tokens take on the plan and unsplit, and by the length of the context."""
     simulated = result.simulated  # stand-ins have no speed
-    figures = [*([] if simulated else [result.figures]), *result.unsplit]
+    figures = [*([] if simulated else [result.figures]), *result.timed]
     rows = [
         html.Tr(
             [
@@ -384,7 +398,10 @@ def runs_view(document: Document) -> list[Any]:
                     html.Td(human_seconds(f["p99"])),
                     html.Td(_in_flight(f)),
                     html.Td(
-                        f"{f['throughput']:.1f}{' tokens/s' if f.get('mode') == 'tokens' else ''}"
+                        human_rate(
+                            f["throughput"],
+                            TOKENS_PER_SECOND if f.get("mode") == "tokens" else "requests/s",
+                        )
                     ),
                     html.Td(str(f["subgraphs"])),
                     html.Td(_unsplit(f) or "—"),
@@ -399,7 +416,7 @@ def runs_view(document: Document) -> list[Any]:
             "Median",
             "p99",
             "Concurrent",
-            "Requests/s",
+            "Throughput",
             "Subgraphs",
             "Unsplit in the same run",
         )
@@ -446,7 +463,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
         if many
         else result.explained_rate
     )
-    figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
+    figure = rate_of(result.throughput) if many else [html.B(human_seconds(t.median))]
     cards = [
         card(
             "The plan",
@@ -459,24 +476,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
             shown=2,
         )
     ]
-    for b in result.baselines:
-        if b.time is None:
-            cards.append(card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
-            continue
-        runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
-        median = human_seconds(b.time.median)
-        large = _rate(b.throughput or 0) if many else [html.B(median)]
-        sure = [b.time.precision] if b.time.count > 1 else []
-        small = [b.interval, f"median {median} a request"] if many else [*sure, b.rate]
-        cards.append(
-            card(
-                f"Unsplit on {b.device}",
-                [*large, kind_badge(Kind.MEASUREMENT)],
-                result.ratio_to(b),
-                " · ".join(filter(None, (b.description, runs, *small))),
-                shown=1,
-            )
-        )
+    cards += [baseline_card(result, b) for b in result.baselines]
     cards += [outputs_card(result), *memory_cards(result)]
     return html.Div(cards, className="cards", id="bench-cards")
 
@@ -484,10 +484,6 @@ def _cards(result: BenchmarkResult) -> html.Div:
 def _badge(estimated: bool) -> html.Span:
     """Says what the times of a run are."""
     return kind_badge(kind_of_run(estimated), meaning=SIMULATED if estimated else "")
-
-
-def _rate(requests: float) -> list[Any]:
-    return [html.Span([html.B(f"{requests:.1f}"), " requests/s"])]
 
 
 def _advice(result: BenchmarkResult) -> str:
@@ -609,8 +605,10 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
                 name,
                 [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
                 f"{profile.device} · {pluralize(len(profile.seconds), 'op')} in "
-                f"{pluralize(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
-                f"{profile.overhead} · {profile.runs} runs · {profile.check}",
+                f"{pluralize(len(profile.kernels), 'kernel')} · {profile.runs} runs",
+                f"Overhead per extra subgraph: {profile.overhead}",
+                f"{profile.check[:1].upper()}{profile.check[1:]}",
+                shown=1,
             )
         )
         members: dict[int, list[str]] = {}

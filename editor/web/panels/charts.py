@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -12,16 +14,24 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from editor.placement.choices import PRESENT
 from editor.text import human_seconds
 from editor.web.panels.layout_figures import longest_bar
 
 _MAX_POINTS = 400
-_PLAN = "this plan"
 _ESTIMATE = " (estimate)"
 _NO_RUN_YET = "The time of each run appears here, once the model is compiled and warmed up."
 _IN_THE_MIDDLE = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-_PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
-"""Of plans side by side; none is a device's."""
+PLAN_COLOUR = {"light": "#7048e8", "dark": "#b197fc"}
+"""Of the plan, in all charts; no device has it."""
+_OTHER_COLOURS = ("#e03131", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
+"""Of other plans beside it"""
+
+
+def _wait_for_pandas() -> None:
+    """Waits while another thread imports pandas: Plotly uses what is in ``sys.modules``, and fails with half of it."""
+    if "pandas" in sys.modules:
+        import_module("pandas")
 
 
 def live_figure(
@@ -44,6 +54,7 @@ def live_figure(
         scheme: "light" or "dark".
         medians: results of plans that were measured side by side, by name, in ms or requests/s; so far those of the samples.
     """
+    _wait_for_pandas()
     plans = [bool(s["estimated"]) for s in samples if s["plan"] is not None]
     mark = _ESTIMATE if plans and all(plans) else ""
     what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
@@ -74,15 +85,18 @@ def live_figure(
         label = (
             f"unsplit on {name}"
             if is_baseline
-            else (name if several else _PLAN) + _ESTIMATE * bool(mine[0]["estimated"])
+            else (name if several else PRESENT) + _ESTIMATE * bool(mine[0]["estimated"])
         )
         line = (
             {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")}
             if is_baseline
-            else {"width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
+            else {"width": 2.2, "color": PLAN_COLOUR[scheme]}
         )
         if several and not is_baseline:
-            plan_colours[name] = _PLAN_COLOURS[len(plan_colours) % len(_PLAN_COLOURS)]
+            others = len(plan_colours.keys() - {PRESENT})
+            plan_colours[name] = _OTHER_COLOURS[others % len(_OTHER_COLOURS)]
+            if name == PRESENT:
+                plan_colours[name] = PLAN_COLOUR[scheme]
             line = {"width": 2.2, "color": plan_colours[name]}
         if typical[is_baseline, name] > limit:
             label += f": {human_seconds(typical[is_baseline, name] / 1e3)}, above the chart"
@@ -173,11 +187,15 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
 
     Bars that are many times as long as the best one end at the edge, with a break.
     """
-    ordered = sorted(bars, key=lambda bar: bar.value if unit != "ms" else -bar.value)
-    limit = longest_bar([bar.value for bar in bars]) if unit == "ms" else math.inf
+    is_time = unit == "ms"
+    if is_time and max((bar.value for bar in bars), default=0.0) >= _SECONDS_FROM:
+        unit, bars = "s", [_in_seconds(bar) for bar in bars]
+    ordered = sorted(bars, key=lambda bar: -bar.value if is_time else bar.value)
+    limit = longest_bar([bar.value for bar in bars]) if is_time else math.inf
     near = [bar for bar in bars if bar.value <= limit]
     end = max((max(bar.value, *(bar.interval or (0.0,))) for bar in near), default=0.0)
     is_cut = len(near) < len(bars)
+    _wait_for_pandas()
     figure = go.Figure(
         go.Bar(
             x=[bar.value for bar in ordered],
@@ -205,7 +223,7 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
         bargap=0.28,
         showlegend=False,
     )
-    title = "Latency, ms (median, 95 % interval)" if unit == "ms" else "Requests/s (95 % interval)"
+    title = f"Latency, {unit} (median, 95 % interval)" if is_time else "Requests/s (95 % interval)"
     figure.update_xaxes(
         gridcolor=grid, zerolinecolor=grid, rangemode="tozero", title={"text": title, "standoff": 2}
     )
@@ -235,8 +253,19 @@ def _add_breaks(
         )
 
 
+_SECONDS_FROM = 5000.0
+"""Milliseconds of a bar from which on all bars are in seconds."""
+
+
+def _in_seconds(bar: Bar) -> Bar:
+    interval = bar.interval and (bar.interval[0] / 1e3, bar.interval[1] / 1e3)
+    return replace(bar, value=bar.value / 1e3, interval=interval)
+
+
 def _figure_of(value: float, unit: str) -> str:
-    return human_seconds(value / 1e3) if unit == "ms" else f"{value:.4g} {unit}"
+    if unit in ("ms", "s"):
+        return human_seconds(value / 1e3 if unit == "ms" else value)
+    return f"{value:.4g} {unit}"
 
 
 def _inks(scheme: str) -> tuple[str, str]:
@@ -269,7 +298,7 @@ def _add_shares(
         figure.add_trace(
             go.Bar(
                 x=[value],
-                y=[_PLAN],
+                y=[PRESENT],
                 orientation="h",
                 showlegend=False,
                 name=f"subgraph {i}",
@@ -289,7 +318,7 @@ def _add_shares(
     figure.add_trace(
         go.Bar(
             x=[transfers],
-            y=[_PLAN],
+            y=[PRESENT],
             orientation="h",
             showlegend=False,
             name="transfers",

@@ -13,8 +13,9 @@ from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
-from editor.kinds import Basis, Kind, basis_of_energy
+from editor.kinds import Basis, Kind, basis_of_energy, too_close, weakest
 from editor.placement.choices import COST_POLICIES, PRESENT
+from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import moved_in_words
@@ -23,16 +24,19 @@ from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
 from editor.web.panels.layout_figures import (
+    KIT,
     Bar,
     Bases,
     Figure,
     at_least_cell,
     count_cell,
+    forced_hint,
     joules_cell,
     layout_chart,
     per_second,
     rate,
     speed_cell,
+    why_no_speed,
 )
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.panels.phases_panel import phases_form
@@ -62,6 +66,8 @@ _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
 _MOST_REASONS = 4
+_COMPARED = "the plan compared"
+"""What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
 
 _MEANT = {
     "OpenVINO HETERO rule (simulated)": "Worked out here, OpenVINO is not asked: each op on the first device that can run it",
@@ -142,10 +148,10 @@ def _dimensions(define: Mapping[str, int]) -> list[Any]:
     for name, size in define.items():
         parts += [" · "] if len(parts) > 1 else []
         if _has_words(name):
-            parts += [f"{words_of_dimension(name)} {size:,} ", html.Code(name)]
+            parts += [f"{words_of_dimension(name)} {size:,}, also called ", html.Code(name)]
         else:
             parts += [html.Code(name), f" {size:,}"]
-    return [*parts, ". Either name will do."] if any(map(_has_words, define)) else parts
+    return parts
 
 
 def _has_words(name: str) -> bool:
@@ -256,10 +262,12 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     Raises:
         EditorError: the devices have changed since.
     """
-    costs, basis = plan_costs(document)
     now = layouts[0].placement or document.placement
     if [d.own_entry for d in now.devices] != [d.own_entry for d in document.devices]:
         raise EditorError("The devices have changed meanwhile: compare again.")
+    costs, basis = layout_costs(document, layouts[0])
+    present = step_of(document, plan_costs(document)[1])
+    step = step or present
     base = figures(now, costs)
     colours = colours_of(
         document,
@@ -288,32 +296,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             continue
         own_costs, own_basis = layout_costs(document, layout)
         row = figures(layout.placement, own_costs)
-        ops = differing(now, layout.placement)
         mine = layout.name == PRESENT
         unable = [] if mine else layout.placement.forced_ops
-        buttons = (
-            []
-            if mine
-            else [
-                _difference(layout, len(ops), same_plan(now, layout.placement)),
-                html.Button(
-                    "Use",
-                    className="tool small",
-                    title=f"Make “{layout.name}” the current plan",
-                    **{"data-layout-use": layout.name},
-                ),
-            ]
-        )
-        if not mine and not layout.ready_made:
-            words = f"Forget “{layout.name}”"
-            buttons.append(
-                html.Button(
-                    "×",
-                    className="mini",
-                    title=words,
-                    **{"data-layout-remove": layout.name, "aria-label": words},
-                )
-            )
         again = (
             html.Div("its decisions, solved with the present costs", className="hint")
             if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
@@ -323,19 +307,28 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         title = html.Td(
             [
                 html.Span(
-                    html.B(layout.name) if mine else layout.name, title=_MEANT.get(layout.name)
+                    _plan_name(step, present) if mine else layout.name,
+                    title=_MEANT.get(layout.name),
                 ),
+                _by_what(layout, own_basis),
                 _alike(layout, twins),
                 _other_devices(layout),
                 again,
                 over,
+                forced_hint(layout.placement) if mine else None,
                 _audited(layout),
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
             ]
         )
         bases = Bases(
-            basis, own_basis, mine, bool(row["assumed_speeds"]), bool(base["assumed_speeds"])
+            basis,
+            own_basis,
+            mine,
+            bool(row["assumed_speeds"]),
+            bool(base["assumed_speeds"]),
+            all(device.planned for device in layout.placement.used_devices),
         )
+        counted = row if unable else base  # what cannot run has nothing less
         # what does not fit is not faster or slower
         beside = row if over is not None else base
         latency = Figure(row["predicted"], beside["predicted"], human_seconds, bases)
@@ -352,27 +345,28 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
-            words = _why_no_speed(layout.placement)
+            words = why_no_speed(layout.placement)
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
-        elif over is None or mine or runs[aim] is not None:
-            bars.append(Bar(layout.name, figure_of[aim], runs[aim]))
+        else:
+            name = _plan_name(step, present) if mine else layout.name
+            bars.append(Bar(layout.name, figure_of[aim], runs[aim], name, over is None))
         rows.append(
             html.Tr(
                 [
-                    html.Td(_tick(layout.name)),
+                    html.Td(_tick(layout.name, step if mine else "", step != present)),
                     title,
                     html.Td(_spread(row["ops"], colours)),
-                    count_cell(row["subgraphs"], base["subgraphs"], str),
-                    count_cell(row["transfers"], base["transfers"], str),
+                    count_cell(row["subgraphs"], counted["subgraphs"], str),
+                    count_cell(row["transfers"], counted["transfers"], str),
                     count_cell(
                         row["moved"],
-                        base["moved"],
+                        counted["moved"],
                         human_bytes,
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
                     *speeds,
                     _pins(layout, row["pins"]),
-                    html.Td(buttons, className="buttons"),
+                    html.Td([] if mine else _buttons(now, layout), className="buttons"),
                 ],
                 className="over-memory" if over is not None else "",
             )
@@ -381,9 +375,9 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         html.Div(
             "The plan has changed since: compare again.",
             className="outdated",
-            hidden=True,
+            hidden=step == present,
             role="status",
-            **{"data-step-of": step or step_of(document, basis)},
+            **{"data-step-of": step},
         ),
         html.Table(
             [html.Thead(html.Tr(_head(basis, energy, unit, measured_modes))), html.Tbody(rows)],
@@ -464,16 +458,6 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
     return head
 
 
-def _why_no_speed(placement: Placement) -> str:
-    """Why a layout that puts ops where they may not be cannot run."""
-    constraints, ops = placement.constraints, placement.forced_ops
-    words = pluralize(len(ops), "op")
-    device = placement.assignment.device
-    if all(constraints.excluded(op, int(device[op])) for op in ops):
-        return f"no plan for these devices: the device table excludes {words} there"
-    return f"cannot run: {words} refused there"
-
-
 def _pins(layout: Layout, count: int) -> html.Td:
     """How many ops were pinned by hand: a placement that a runtime reported has none."""
     if layout.name == BY_OPENVINO or layout.audited is not None:
@@ -530,6 +514,13 @@ def _audited(layout: Layout) -> Any:
     )
 
 
+def _by_what(layout: Layout, basis: Basis) -> Any:
+    """What the best layout is the best by: where it was measured, that may say otherwise."""
+    if not layout.ready_made or layout.settings.policy not in COST_POLICIES:
+        return None
+    return html.Span(f" by {basis.kind}", className="soft")
+
+
 def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
     """Ready-made layouts that are the same plan."""
     names = [name for name, first in twins.items() if first == layout.name]
@@ -537,7 +528,9 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
         return None
     titles = dict[str, list[str]]()
     for name in names:
-        short = name.removesuffix(" rule (simulated)").removesuffix(" (its own query_model)")
+        short = (
+            "OpenVINO’s query_model" if name == BY_OPENVINO else name.removesuffix(" (simulated)")
+        )
         titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
     words: list[Any] = ["the same: "]
     for i, (short, lines) in enumerate(titles.items()):
@@ -574,32 +567,112 @@ def _over_memory(layout: Layout) -> Any:
     )
 
 
-def _tick(name: str) -> html.Button:
+def _buttons(now: Placement, layout: Layout) -> list[Any]:
+    """What can be done with a layout that is not the plan."""
+    if layout.placement is None:
+        return []
+    count = len(differing(now, layout.placement))
+    title = f"Make “{layout.name}” the current plan"
+    use = {"className": "tool small", "title": title, "data-layout-use": layout.name}
+    buttons = [
+        _difference(layout, count, same_plan(now, layout.placement)),
+        html.Button("Use", **use),
+    ]
+    if not layout.ready_made:
+        words = f"Forget “{layout.name}”"
+        forget = {"data-layout-remove": layout.name, "aria-label": words, "title": words}
+        buttons.append(html.Button("×", className="mini", **forget))
+    return buttons
+
+
+def _plan_name(step: str, present: str) -> html.B:
+    """What the plan of a comparison is called: it is "this plan" as long as its step is the present one."""
+    return html.B(PRESENT if step == present else _COMPARED, **{"data-plan-of": step})
+
+
+def _tick(name: str, step: str, is_past: bool) -> html.Button:
+    """Chooses a layout for the view side by side, which has the present plan: ``step`` is that of a plan that may be past."""
+    of_step = {"data-tick-of": step, "hidden": is_past} if step else {}
     return html.Button(
         className="tick",
         title=f"Show “{name}” side by side",
         role="checkbox",
         **{"data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"},
+        **of_step,
     )
 
 
-def _untold(best: Hint) -> html.P:
+def _untold(best: Hint, document: Document) -> html.P:
     """What is said where no suggestion saves more than such figures can tell."""
-    kinds, way = ("estimates", "profile") if best.estimated else ("predictions", "benchmark both")
+    kinds, way = "predictions", "benchmark both first"
+    if best.estimated:
+        absent = all(device.planned for device in document.placement.used_devices)
+        kinds, way = "estimates", KIT if absent else "profile first"
     share = percent(best.seconds / best.before, 1)
     return html.P(
         f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
-        f"tell: {way} first.",
+        f"tell: {way}.",
         className="hint wide",
     )
 
 
-def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> list[Any]:
+def layout_of_policy(document: Document) -> str:
+    """The ready-made layout that no other one beats by the same costs, as far as it fits."""
+    if aims_at_throughput(document.placement.settings):
+        return "best throughput"
+    limited = any(device.memory is not None for device in document.devices)
+    return "least latency within memory" if limited else "least latency"
+
+
+def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
+    """A line for the layout of a policy, where it is better than the plan by the same costs; nothing elsewhere."""
+    costs, basis = plan_costs(document)
+    if layout is None or layout.placement is None or _over_memory(layout) is not None:
+        return []
+    now, other = figures(document.placement, costs), figures(layout.placement, costs)
+    of_rate = aims_at_throughput(document.placement.settings)
+    key = "busiest" if of_rate else "predicted"
+    mine, theirs = float(now[key]), float(other[key])
+    own_basis = layout_costs(document, layout)[1]
+    if theirs >= mine or too_close(mine, theirs, basis, own_basis):
+        return []
+    words = [
+        in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
+        for row in (other, now)
+    ]
+    pins = pluralize(len(document.placement.settings.pins), "pin")
+    without = f", without your {pins}" if document.placement.settings.pins else ""
+    ops = pluralize(len(differing(document.placement, layout.placement)), "op")
+    return [
+        html.P(
+            [
+                "Another policy, ",
+                html.B(layout.name, title=_MEANT.get(layout.name)),
+                f", would take {words[0]} instead of {words[1]} ",
+                basis_badge(weakest([basis, own_basis])),
+                f": {ops} elsewhere{without}. ",
+                html.Button(
+                    "Use",
+                    className="tool small",
+                    title=f"Make “{layout.name}” the current plan",
+                    **{"data-layout-use": layout.name},
+                ),
+            ],
+            className="hint wide",
+            id="hints-policy",
+        )
+    ]
+
+
+def hints_view(
+    document: Document, hints: Sequence[Hint], step: str = "", of_policy: Layout | None = None
+) -> list[Any]:
     """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``.
 
-    Those that save less than such figures can tell are left out.
+    Those that save less than such figures can tell are left out. ``of_policy`` comes first where it is better than the plan.
     """
     basis = plan_costs(document)[1]
+    policy = _by_policy(document, of_policy)
     worth = [hint for hint in hints if hint.tells(basis)]
     outdated = html.Div(
         "The plan has changed since, and with it what a repaint saves: suggest again.",
@@ -610,15 +683,12 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
         **{"data-step-of": step or step_of(document, basis)},
     )
     if hints and not worth:
-        return [outdated, _untold(hints[0])]
+        return [outdated, *policy, _untold(hints[0], document)]
     if not hints:
         return [
             outdated,
-            html.P(
-                "No single move makes it faster (estimated). A policy moves many ops at once: see least latency in "
-                "Compare.",
-                className="hint wide",
-            ),
+            *policy,
+            html.P("No single move makes it faster (estimated).", className="hint wide"),
         ]
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
@@ -689,7 +759,8 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
                 ]
             )
         )
-    return [outdated, html.Table(html.Tbody(rows), className="plain", id="hints-table")]
+    table = html.Table(html.Tbody(rows), className="plain", id="hints-table")
+    return [outdated, *policy, table]
 
 
 def _cause(graph: Graph, hint: Hint) -> str:

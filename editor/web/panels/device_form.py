@@ -13,8 +13,9 @@ from dash import html
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.keys import FormField, form_fields
-from editor.devices.published import Published, preset, preset_names
+from editor.devices.published import ASSUMABLE, Published, preset, preset_names
 from editor.devices.vocabulary import onnx_op_types
+from editor.graph.graph import Graph
 from editor.placement.costs import peaks_of
 from editor.text import human_seconds
 from editor.web import controls
@@ -92,11 +93,20 @@ def choices() -> list[dict[str, Any]]:
         },
         {
             "group": "Planned, with the published limits of a real one",
-            "items": [
-                {"value": f"NPU({name})", "label": f"NPU: {name}"} for name in preset_names()
-            ],
+            "items": [item for name in preset_names() for item in _of_preset(name)],
         },
     ]
+
+
+def _of_preset(name: str) -> list[dict[str, str]]:
+    """A preset as it is, and planned in a type that it takes where it takes no float32."""
+    items = [{"value": f"NPU({name})", "label": f"NPU: {name}"}]
+    taken = preset(name).get("dtypes", ["float32"])
+    others = [one for one in taken if one in ASSUMABLE]
+    if "float32" not in taken and others and not preset(name).get("assumes"):
+        planned = f"{name} as {others[0]}"
+        items.append({"value": f"NPU({planned})", "label": f"NPU: {name}, model as {others[0]}"})
+    return items
 
 
 def device_forms(document: Document) -> list[html.Fieldset]:
@@ -104,7 +114,7 @@ def device_forms(document: Document) -> list[html.Fieldset]:
     colours, last = colours_of(document), len(document.devices) - 1
     ops = _op_choices(document)
     return [
-        _form(i, device, colours[device.name], i == last, ops, document.graph.weights_problem)
+        _form(i, device, colours[device.name], i == last, ops, document.graph)
         for i, device in enumerate(document.devices)
     ]
 
@@ -115,10 +125,9 @@ def _form(
     colour: str,
     last: bool,
     ops: list[dict[str, Any]],
-    lacking: str,
+    graph: Graph,
 ) -> html.Fieldset:
-    """``lacking`` says which weights are missing; "" where none are."""
-    entry = device.entry
+    entry, lacking = device.entry, graph.weights_problem
 
     def field(name: str) -> dict[str, Any]:
         return {"type": "device-field", "index": number, "field": name}
@@ -181,7 +190,7 @@ def _form(
                     ),
                 ]
             ),
-            _origin(device.published),
+            _origin(device.published, graph),
             html.Div(
                 [control(key, form) for key, form in fields.items() if form.kind != "ops"],
                 className="device-fields",
@@ -192,13 +201,15 @@ def _form(
     )
 
 
-def _origin(published: Published) -> html.P | None:
+def _origin(published: Published, graph: Graph) -> html.P | None:
     """Where the limits of a device are from; None where its table names no document."""
     if not (published.source or published.unofficial):
         return None
     words = f"Its limits are by an unofficial list of {published.unofficial}."
     if published.source:
         words = f"Its limits: {published.origin}."
+    if unchecked := published.unchecked_in(graph):
+        words += f" N{unchecked[1:]}."
     look = "hint wide warn" if published.unofficial else "hint wide"
     return html.P(with_link(words, published.source), className=look)
 

@@ -9,15 +9,17 @@ import numpy as np
 from dash import html
 
 from editor.devices.device import Device, letters
+from editor.graph.dimension_names import sizes_in_words
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.pin_groups import PinGroup, pin_groups
 from editor.placement.policies.task import Assignment
-from editor.text import human_bytes, human_seconds, pluralize, roughly
+from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
+from editor.web.panels.doubts import contradiction
 from editor.web.panels.parts import (
     heading,
     icon,
@@ -32,16 +34,12 @@ from editor.web.view import (
     colours_of,
     costs_value,
     has_profile,
-    measured_run,
     memory_of,
     plan_costs,
     policy_value,
 )
 from editor.workspace.document import Document
 from editor.workspace.history import Step
-
-_MISLEADING = 1.5
-"""Times that a measurement is off its estimate, from which on the page says so"""
 
 
 def tools_panel(document: Document) -> html.Aside:
@@ -145,9 +143,10 @@ def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
     result = document.placement.assignment
     if result.objective is None:
-        return []
+        return [_beside_profiles(document)]
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
+    misled = _beside_measurement(document, result)
     costs, basis = plan_costs(document)
     in_figures = _rough_form(result) if assumed_speeds(document.placement, costs) else result.human
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {in_figures(result.objective)} "
@@ -157,19 +156,32 @@ def outcome(document: Document) -> list[Any]:
         html.P(_free(document) or _bound(document, result, in_figures), className="hint")
         if result.bound is not None
         else None,
-        _beside_measurement(document, result),
+        misled,
         html.P(
             "This model has been profiled: choose “Costs: from a profile” above.", className="hint"
         )
-        if unused
+        if unused and misled is None
         else None,
-        html.P(
-            "No op runs on a device that has a profile: these figures are estimates.",
-            className="hint",
-        )
-        if options.get("costs") == "measured" and basis.kind is Kind.ESTIMATE
-        else None,
+        _beside_profiles(document),
     ]
+
+
+def _beside_profiles(document: Document) -> html.P | None:
+    """Says which ops have estimates where costs are taken from profiles."""
+    costs, basis = plan_costs(document)
+    if costs_value(document) != "measured" or basis.kind is not Kind.ESTIMATE:
+        return None
+    placement = document.placement
+    profiled = [d for d in placement.used_numbers if costs.profiled and costs.profiled[d]]
+    ops = int(np.isin(placement.device_of_op[placement.placed_ops], profiled).sum())
+    words = "No op runs on a device that has a profile: these figures are estimates."
+    if ops:
+        names = joined([document.devices[d].name for d in profiled])
+        words = (
+            f"Profiled on {names}: {ops:,} of {pluralize(len(placement.placed_ops), 'op')}. "
+            "The times of the others are estimates."
+        )
+    return html.P(words, className="hint")
 
 
 def _free(document: Document) -> str:
@@ -200,17 +212,10 @@ def _bound(document: Document, result: Assignment, in_figures: Callable[[float],
 
 def _beside_measurement(document: Document, result: Assignment) -> html.P | None:
     """Says where a measurement of this plan shows that the costs mislead the policy."""
-    run = measured_run(document, "latency")
-    if run is None or not result.objective_name.startswith("latency") or not result.objective:
+    if not result.objective_name.startswith("latency"):
         return None
-    factor = result.objective / float(run.figures["median"])
-    if 1 / _MISLEADING < factor < _MISLEADING:
-        return None
-    off = f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
-    measured = document.placement.settings.policy_options.get("costs") == "measured"
-    way = "Profile again" if measured else "Profile, in the tab Benchmark"
-    words = f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
-    return html.P(words, className="hint warn")
+    words = contradiction(document, result.objective or 0.0)
+    return html.P(words, className="hint warn") if words else None
 
 
 def device_list(document: Document) -> list[Any]:
@@ -302,7 +307,7 @@ def _room(used: int, device: Device) -> list[Any]:
     if device.memory is None:
         return [
             html.Span(
-                human_bytes(used),
+                f"peak {human_bytes(used)}" if used else human_bytes(used),
                 title="Peak memory: the most that the device needs at a time of the run",
             )
         ]
@@ -466,8 +471,14 @@ def history_list(document: Document) -> list[Any]:
         )
         for step in steps[:_STEPS_SHOWN]
     ]
-    older = len(steps) - _STEPS_SHOWN
-    return [*rows, html.P(pluralize(older, "older step"), className="hint")] if older > 0 else rows
+    if (older := len(steps) - _STEPS_SHOWN) > 0:
+        rows.append(html.P(pluralize(older, "older step"), className="hint"))
+    for other in document.at_other_sizes():
+        differ = {n: s for n, s in other.define.items() if document.graph.define.get(n) != s}
+        words = f"at {sizes_in_words(differ)}" if differ else "at other sizes"
+        meant = "The same model at these sizes, with a history of its own"
+        rows.append(html.A(words, href=f"/d/{other.id}", className="step", title=meant))
+    return rows
 
 
 def _step_words(label: str) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 from dash import html
 
-from editor.devices.device import Device
 from editor.exports.formats import FORMATS
-from editor.exports.registry import fits, problem_of
-from editor.graph.graph import Graph
+from editor.exports.registry import fits, left_out, problem_of
+from editor.exports.shortfall import NO_SPLIT
+from editor.placement.placement import Placement
 from editor.web import controls
 from editor.workspace.document import Document
 
@@ -33,14 +33,19 @@ _FOLDED = _ORDER[2:]
 _KIT = ("bundle:kit", "Kit that measures a planned device")
 
 
-def exports(devices: Sequence[Device], graph: Graph) -> dict[str, list[tuple[str, str]]]:
-    """Groups of the export menu: what each button asks for, and its label; what these devices can use comes first."""
+def exports(placement: Placement) -> dict[str, list[tuple[str, str]]]:
+    """Groups of the export menu: what each button asks for, and its label; what these devices can use comes first.
+
+    Of these, formats that keep the plan as it is stand before those that run ops elsewhere, and those that do not split last.
+    """
+    devices, graph = placement.devices, placement.graph
     own: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     for name, form in FORMATS.items():
         if form.label and not form.group:
             usable = fits(name, devices) and not problem_of(graph, name)
             (own if usable else others).append((form.download or f"bundle:{name}", form.label))
+    own.sort(key=lambda item: _rank(left_out(placement, _form(item[0]))))
     (own if any(d.planned for d in devices) else others).append(_KIT)
     groups = {
         title: [
@@ -57,6 +62,23 @@ def exports(devices: Sequence[Device], graph: Graph) -> dict[str, list[tuple[str
     return {**first, **groups, "Other formats": others}
 
 
+def _rank(short: str) -> int:
+    return (2 if short.startswith(NO_SPLIT) else 1) if short else 0
+
+
+def _form(what: str) -> str:
+    """The format of a button; "" where it is none."""
+    kind, _, form = what.partition(":")
+    if kind == "bundle":
+        return form
+    return next((name for name, each in FORMATS.items() if each.download == what), "")
+
+
+def notes_of_plan(placement: Placement) -> dict[str, str]:
+    """Format -> what it leaves out of a plan, where it does: the menu is another one where these are."""
+    return {form: short for form in FORMATS if (short := left_out(placement, form))}
+
+
 def export_menu(document: Document) -> controls.Popover:
     """The button with the menu below it."""
     return controls.Popover(
@@ -70,8 +92,8 @@ def export_menu(document: Document) -> controls.Popover:
 
 
 def export_groups(document: Document) -> html.Div:
-    """The menu; where the table of devices has changed, it is another one."""
-    groups = exports(document.devices, document.graph)
+    """The menu; where devices have changed, or which ops run elsewhere, it is another one."""
+    groups = exports(document.placement)
     return html.Div(
         [_group(document, title, groups[title]) for title in _ORDER if title in groups],
         className="menu-groups",
@@ -94,11 +116,7 @@ def _group(
 def _item(document: Document, what: str, label: str) -> html.Button:
     """A command of the menu; one that this model cannot have says why."""
     kind, _, form = what.partition(":")
-    name = (
-        form
-        if kind == "bundle"
-        else next((name for name, each in FORMATS.items() if each.download == what), "")
-    )
+    name = _form(what)
     reason = problem_of(document.graph, name) if name in FORMATS else ""
     if what == _KIT[0]:
         reason = document.graph.weights_problem
@@ -109,4 +127,6 @@ def _item(document: Document, what: str, label: str) -> html.Button:
         if kind == "picture"
         else {"id": {"type": "export", "what": what}}
     )
-    return html.Button(label, className="menu-item", role="menuitem", tabIndex=-1, **this)
+    short = "" if reason else left_out(document.placement, name)
+    said = [label, html.Span(short, className="menu-note")] if short else label
+    return html.Button(said, className="menu-item", role="menuitem", tabIndex=-1, **this)

@@ -133,8 +133,11 @@ def fallbacks_view(document: Document) -> list[Any]:
         sums.append(_sum_row("Total", ops, total, rough, len(head)))
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
+    by_policy = _by_policy(document)
+    if by_policy:
+        gains += " That is of these ops alone; the policy would place the others anew."
     said = [
-        f", for {pluralize(len(found), 'reason')}. If all ran on their preferred device, a {run} would take {change} ",
+        f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change} ",
         basis_badge(basis),
         f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
     ]
@@ -144,7 +147,7 @@ def fallbacks_view(document: Document) -> list[Any]:
             [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
             className="hint wide",
         ),
-        *_by_policy(document),
+        *by_policy,
         html.Table(
             [html.Thead(html.Tr(head)), html.Tbody(rows), html.Tfoot(sums)],
             className="plain",

@@ -36,14 +36,12 @@ def _op(document: Document, op: int) -> list[Any]:
         f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {_size(document, t, op)}"
         for t in made[:2]
     )
-    why = document.placement.why(graph.op_keys[op])
     return [
         html.B(graph.type_label(op)),
         html.Div(graph.display_name(op), className="soft"),
         html.Div(f"→ {shapes}"),
         *costs_on_devices(document, [op]),
-        html.Div(why.because[:1].upper() + why.because[1:], className="soft"),
-        *_refusals(document, op),
+        *_because(document, op),
     ]
 
 
@@ -57,19 +55,23 @@ def _size(document: Document, tensor: int, op: int) -> str:
 _MOST_REFUSALS = 2
 
 
-def _refusals(document: Document, op: int) -> list[html.Div]:
-    """Why the devices that are tried before the op's own cannot run it."""
-    constraints, chosen = document.placement.constraints, document.placement.device_of_op[op]
-    unable = [d for d in range(int(chosen)) if not constraints.able[op, d]]
+def _because(document: Document, op: int) -> list[html.Div]:
+    """Why an op is on its device, why those before it cannot run it, and what its own computes otherwise: a line each."""
+    placement, constraints = document.placement, document.placement.constraints
+    chosen = int(placement.device_of_op[op])
+    because = placement.why(document.graph.op_keys[op]).because
+    lines = []
+    for d in [d for d in range(chosen) if not constraints.able[op, d]][:_MOST_REFUSALS]:
+        device = document.devices[d]
+        reason = constraints.inability(op, d).replace(f" ({device.published.source})", "")
+        lines.append(f"{device.name}: {reason.replace(f' on {device.name}', '', 1)}")
+    if remark := constraints.remark(op, chosen):
+        because = because.replace(f"; {remark}", "", 1)
+        lines.append(f"Note: {remark}")
+    if lines and because.startswith("first device in the table"):
+        because = because.partition(", after ")[0]  # the next lines say why
     return [
-        html.Div(
-            f"{document.devices[d].name}: "
-            + constraints.inability(op, d).replace(
-                f" ({document.devices[d].published.source})", ""
-            ),
-            className="soft",
-        )
-        for d in unable[:_MOST_REFUSALS]
+        html.Div(line, className="soft") for line in (because[:1].upper() + because[1:], *lines)
     ]
 
 

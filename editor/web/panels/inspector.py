@@ -22,8 +22,9 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.kinds import Kind
-from editor.placement.chosen_costs import is_assumed
-from editor.text import human_bytes, in_words, percent, pluralize, shortened_path
+from editor.placement.chosen_costs import aims_at_throughput, is_assumed
+from editor.placement.device_profile import load_profile
+from editor.text import human_bytes, in_words, joined, percent, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
@@ -48,6 +49,8 @@ from editor.workspace.document import Document
 
 _MOST_IN_BODY = 200
 _MOST_TENSORS = 40
+_MOST_BESIDE = 3
+"""Parts of a run beside its ops that are told apart."""
 _FEW = 5
 """Largest transfers and subgraphs of the plan."""
 
@@ -63,6 +66,7 @@ def plan(document: Document) -> list[Any]:
     placement, graph = document.placement, document.graph
     colours = colours_of(document)
     seconds, rest, badge, rough = _time_per_device(document)
+    loads = _loads(document)
     whole = float(seconds.sum() + max(rest, 0.0))
     share = seconds / whole if whole else seconds
     forced = Counter(placement.device_of_op[placement.forced_ops].tolist())
@@ -86,6 +90,7 @@ def plan(document: Document) -> list[Any]:
                 html.Span(
                     f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
                     f"{percent(share[i])}{f', {forced[i]:,} by force' if forced[i] else ''}"
+                    f"{f'; busy for {in_words(loads[i], rough[i])} with starts and transfers' if loads else ''}"
                     if placement.op_counts[d.name]
                     else "no ops",
                     title="Time of its ops, and their share of the run",
@@ -104,9 +109,13 @@ def plan(document: Document) -> list[Any]:
         )
         for i, d in enumerate(document.devices)
     ]
+    where = _beside_ops(document, rough)
+    if measured_medians(document)[0]:
+        where = (
+            ", which no subgraph accounts for: transfers, starts, and medians that do not add up"
+        )
     beside = (
-        f"Beside these: {in_words(rest, any(rough))}, {percent(rest / whole)} of the run, in transfers and in starting "
-        "subgraphs."
+        f"Beside these: {in_words(rest, any(rough))}, {percent(rest / whole)} of the run{where}."
         if rest > 0
         else ""
     )
@@ -187,6 +196,36 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
         for d, device in enumerate(document.devices)
     ]
     return seconds, float(price.total - seconds.sum()), basis_badge(basis), rough
+
+
+def _loads(document: Document) -> list[float]:
+    """[device] seconds that it works in one run, where the policy goes by the busiest one and the plan is split; else none."""
+    placement = document.placement
+    split = len(placement.subgraphs) > 1 and not measured_medians(document)[0]
+    if not split or not aims_at_throughput(placement.settings):
+        return []
+    return [float(s) for s in placement.busy_seconds(plan_costs(document)[0])]
+
+
+def _beside_ops(document: Document, rough: Sequence[bool]) -> str:
+    """What a run takes beside its ops by the costs, most first: ": 2.38 ms to start 1 subgraph on CPU (from its profile)…"."""
+    placement, costs = document.placement, plan_costs(document)[0]
+    homes = np.array([placement.device_number(s.device) for s in placement.subgraphs], np.int64)
+    seconds = np.bincount(homes, placement.starts(costs), len(document.devices))
+    count = np.bincount(homes, minlength=len(document.devices))
+    parts = []
+    for d, device in enumerate(document.devices):
+        known = load_profile(document.graph, device) if costs.profiled else None
+        source = " (from its profile)" if known is not None and known.has_launch else ""
+        words = f"to start {pluralize(int(count[d]), 'subgraph')} on {device.name}{source}"
+        parts.append((float(seconds[d]), rough[d], words))
+    parts.append((placement.price(costs).transfers, any(rough), "in transfers"))
+    parts = sorted((part for part in parts if part[0] > 0), key=lambda part: -part[0])
+    if rest := parts[_MOST_BESIDE:]:
+        less = (sum(part[0] for part in rest), any(part[1] for part in rest), "in the rest")
+        parts = [*parts[:_MOST_BESIDE], less]
+    said = joined([f"{in_words(part, about)} {words}" for part, about, words in parts])
+    return f": {said}" if said else ""
 
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dash import html
 
 from editor.graph.states import Lengths
-from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, too_close
-from editor.text import human_joules, rough_rate, roughly
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, told_apart, too_close
+from editor.placement.placement import Placement
+from editor.text import human_joules, pluralize, rough_rate, roughly
 from editor.web.panels.parts import kind_badge
 from editor.workspace.history import Run
 
 _TOO_CLOSE = "too close to call"
+KIT = "a measurement kit (tab Devices) measures where the devices are"
+"""The way to better figures of planned devices"""
 _LONGEST = 6
 """Times the best one."""
 
@@ -29,6 +31,8 @@ class Bases(NamedTuple):
     rough: bool
     """Whether figures of the layout rest on assumed speeds"""
     plan_rough: bool
+    is_planned: bool = False
+    """Whether the layout is on planned devices only, which cannot be profiled here"""
 
 
 class Figure(NamedTuple):
@@ -55,6 +59,14 @@ class Bar(NamedTuple):
     figure: Figure
     run: Run | None
     """A measurement of the same plan"""
+    label: Any = ""
+    """The name as it is shown"""
+    fits: bool = True
+    """Whether no device needs more memory than it has"""
+
+
+_Shown = tuple[Bar, Kind, float, tuple[float, float] | None]
+"""A bar of the chart: the kind of its value, the value, and the ends of its interval"""
 
 
 def longest_bar(times: Sequence[float]) -> float:
@@ -87,7 +99,7 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
         figure: what was worked out.
     """
     if run is None:
-        return html.Td(_worked_out(figure))
+        return html.Td(_worked_out(figure) if plans is None else _beside_measured(figure))
     form = figure.form
     beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
     if context := context_of(run):
@@ -125,8 +137,12 @@ def at_least_cell(run: Run, figure: Figure) -> html.Td:
         [
             html.B(f"at least {rate(float(run.figures['throughput']))}{unit}"),
             " ",
-            kind_badge(Kind.MEASUREMENT, detail=f"Of the run that has the time: {many}"),
-            html.Div(f"{many}; {worked_out}", className="hint"),
+            kind_badge(
+                Kind.MEASUREMENT,
+                detail=f"Of the run that has the time, {many}: its runs by their time in all, slow ones too; "
+                "the latency is their median",
+            ),
+            html.Div(f"{many}, slow runs too; {worked_out}", className="hint"),
         ]
     )
 
@@ -150,22 +166,29 @@ def count_cell(value: int, base: int, form: Callable[[int], str], note: str = ""
 def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
     """A bar for each layout, as long as the time or the rate that the table has of it.
 
-    Measured layouts come first, and the best of either kind before the others. ``unit`` is that of rates.
+    Measured layouts come first, those that are not measured are a group of their own below them, and the best of a group is
+    its first; those that do not fit are its last. ``unit`` is that of rates.
     """
     sign = -1 if mode == "throughput" else 1
-    shown = [
+    shown: list[_Shown] = [
         (bar, bar.figure.bases.layout.kind, bar.figure.value, None)
         if bar.run is None
         else (bar, Kind.MEASUREMENT, _of_run(bar.run, mode), _interval(bar.run, mode))
         for bar in bars
     ]
-    shown.sort(key=lambda each: (each[0].run is None, sign * each[2]))
-    limit = longest_bar([value for *_, value, _ in shown]) if sign > 0 else math.inf
+    shown.sort(key=lambda each: (not each[0].fits, sign * each[2]))
+    measured = [each for each in shown if each[0].run is not None]
+    others = [each for each in shown if each[0].run is None]
+    first = measured or shown
+    whole = [value for bar, _, value, _ in first if bar.fits] or [value for *_, value, _ in first]
+    # what was measured has the scale: what was not is cut where it is longer
+    limit = longest_bar(whole) if sign > 0 else max(whole, default=0.0)
     longest = max(
         (max((value, *(ends or ()))) for *_, value, ends in shown if value <= limit), default=0.0
     )
     if any(value > limit for *_, value, _ in shown):
         longest = max(longest, limit)  # what is cut is seen to be longer
+
     kinds = [kind for kind in reversed(Kind) if any(kind is each for _, each, *_ in shown)]
     legend = [
         html.Span([html.Span(className=f"bar {kind}"), kind.participle], className="bar-key")
@@ -175,14 +198,26 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
         mark = html.Span(className="bar-interval")
         legend.append(html.Span([mark, "95 % interval"], className="bar-key"))
     heading = f"Throughput in {unit}, which this plan aims at " if sign < 0 else "Latency "
+
+    def rows(group: Sequence[_Shown]) -> list[html.Div]:
+        return [_bar_row(*each, longest or 1.0, is_cut=each[2] > limit) for each in group]
+
+    apart = [_not_measured([kind for _, kind, *_ in others])] if measured and others else []
     return [
         html.H3([heading, *legend], id="compare-legend"),
         html.Div(
-            [_bar_row(*each, longest or 1.0, is_cut=each[2] > limit) for each in shown],
-            className="bars",
+            [*rows(measured), *apart, *rows(others)],
+            className="bars apart" if apart else "bars",
             id="compare-chart",
         ),
     ]
+
+
+def _not_measured(kinds: Sequence[Kind]) -> html.H4:
+    """The heading of the bars below those that were measured."""
+    named = " or ".join(kind.participle for kind in reversed(Kind) if kind in kinds)
+    way = "Use one, then Benchmark measures it"
+    return html.H4([f"Not measured ({named}) ", _hint(way)], id="compare-not-measured")
 
 
 def _bar_row(
@@ -199,6 +234,8 @@ def _bar_row(
     if bar.run is not None:
         worked_out = f" {figure.bases.layout.kind.participle} {figure.words}"
         words = [html.B(figure.form(value)), html.Span(worked_out, className="beside")]
+    if not bar.fits:
+        words.append(html.Span(" does not fit", className="hint warn"))
     width = f"{min(max(100 * value / longest, 0.5), 100):.1f}%"
     mark = f"{kind.participle}, longer than is drawn" if is_cut else kind.participle
     drawn = [
@@ -217,10 +254,9 @@ def _bar_row(
                 style={"left": f"{low:.1f}%", "width": f"{high - low:.1f}%"},
             )
         )
-    name = html.B(bar.name) if figure.bases.is_plan else bar.name
     return html.Div(
         [
-            html.Span(name, className="bar-name", title=bar.name),
+            html.Span(bar.label or bar.name, className="bar-name", title=bar.name),
             html.Span(drawn, className="bar-track"),
             html.Span(words),
         ],
@@ -267,7 +303,9 @@ def _measured_difference(mode: str, run: Run, plans: Run, figure: Figure) -> lis
         return [_hint(_TOO_CLOSE, "Too few turns for an interval")]
     value, base = _of_run(run, mode), _of_run(plans, mode)
     if compare_medians(mine, other, value / base) == NO_DIFFERENCE:
-        return [_hint(_TOO_CLOSE, "The 95 % intervals overlap")]
+        here, there = (f"{figure.form(low)} to {figure.form(high)}" for low, high in (mine, other))
+        title = f"The 95 % intervals overlap: {here} here, {there} of this plan"
+        return [_hint(_TOO_CLOSE, title)]
     return [_change(value, base, figure.form, figure.more_is_better)]
 
 
@@ -296,8 +334,18 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     if any(basis.noisy for basis in both):
         way = "Profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
-        way = "Profile first"
-    return [shown, " ", _hint(_TOO_CLOSE, way)]
+        way = f"{KIT[:1].upper()}{KIT[1:]}" if bases.is_planned else "Profile first"
+    margin = f"Figures of this kind are told apart from {100 * told_apart(*both):.0f} % on. {way}"
+    return [shown, " ", _hint(_TOO_CLOSE, margin.strip())]
+
+
+def _beside_measured(figure: Figure) -> list[Any]:
+    """A figure that was worked out where the plan was measured: it is neither faster nor slower than a measurement."""
+    bases = figure.bases
+    named = "" if bases.layout.kind is bases.plan.kind else f" {bases.layout.kind}"
+    plans = Figure(figure.base, figure.base, figure.form, bases._replace(rough=bases.plan_rough))
+    title = f"Not measured, as this plan is: that was {bases.plan.kind.participle} {plans.words}"
+    return [html.Span(figure.words + named, title=title)]
 
 
 def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:
@@ -326,3 +374,23 @@ def _change(
 
 def _hint(words: str, title: str = "") -> html.Span:
     return html.Span(words, className="hint", title=title or None)
+
+
+def why_no_speed(placement: Placement) -> str:
+    """Why a layout that puts ops where they may not be cannot run."""
+    constraints, ops = placement.constraints, placement.forced_ops
+    words = pluralize(len(ops), "op")
+    device = placement.assignment.device
+    if all(constraints.excluded(op, int(device[op])) for op in ops):
+        return f"no plan for these devices: the device table excludes {words} there"
+    return f"cannot run: {words} refused there"
+
+
+def forced_hint(placement: Placement) -> html.Div | None:
+    """Says so where the present plan has ops where they may not be, and figures all the same."""
+    if not (count := len(placement.forced_ops)):
+        return None
+    them = "it runs" if count == 1 else "they run"
+    return html.Div(
+        f"{pluralize(count, 'op')} forced: figures assume that {them} there", className="hint warn"
+    )

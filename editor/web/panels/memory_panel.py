@@ -24,7 +24,7 @@ _MOST_BARS = 160
 _MOST_TENSORS = 12
 _TAKEN = (
     "Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
-    "what its allocator keeps"
+    "what its allocator keeps. The program itself and its libraries are not counted"
 )
 
 
@@ -64,8 +64,8 @@ def _shared(memory: RunMemory) -> list[Any]:
         if len(used) > 1:
             names = ", ".join(memory.devices[d].device for d in used)
             said.append(
-                f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together; a process takes "
-                f"about {human_bytes(memory.taken_by(used))}. "
+                f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together, about "
+                f"{human_bytes(memory.taken_by(used))} with what their runtimes add. "
             )
     return said
 
@@ -136,7 +136,8 @@ def _device(
     if device.overhead != MemoryOverhead():
         words.append(
             html.Span(
-                f"; a process takes about {human_bytes(memory.taken_by([number]))}", title=_TAKEN
+                f"; about {human_bytes(memory.taken_by([number]))} with what its runtime adds",
+                title=_TAKEN,
             )
         )
     if device.unknown:
@@ -165,14 +166,18 @@ def _device(
     )
 
 
+_FAR = 10
+"""Times the peak: a limit beyond is not drawn, because the bars could not be read below it."""
+
+
 def _top(device: DeviceMemory) -> float:
-    """Bytes that a chart of the device has to show: its peak, and its limit if that is near."""
-    near = device.limit is not None and device.limit < 1.5 * device.peak
+    """Bytes that a chart of the device has to show: its peak, and its limit unless that is far."""
+    near = device.limit is not None and device.limit < _FAR * device.peak
     return float(max(device.peak, device.limit if near and device.limit else 0, 1))
 
 
 def _chart(memory: RunMemory, device: DeviceMemory, colour: str) -> html.Div:
-    """Bars from the first op to the last, up to the peak or a limit that is near, which has a line."""
+    """Bars from the first op to the last, up to the peak or the limit, which has a line unless it is far."""
     top = _top(device)
     columns = [
         _bar(memory, device, moment, colour, top) for moment in peaks(device.live, _MOST_BARS)

@@ -40,6 +40,11 @@ def notice(
     )
 
 
+def refused_sizes(text: str) -> html.P:
+    """Why sizes were refused, beside their fields: the first lines of the notice, which has all of it."""
+    return html.P("\n".join(text.splitlines()[:2]), className="hint warn message")
+
+
 _REASONS_SHOWN = 3
 
 

@@ -7,10 +7,17 @@ from typing import Any
 
 from dash import html
 
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.kinds import Kind
-from editor.text import human_bytes, joined
-from editor.web.panels.parts import card, kind_badge, plain_table, planned_badge, swatch
+from editor.text import human_bytes, human_seconds, joined
+from editor.web.panels.parts import (
+    basis_badge,
+    card,
+    kind_badge,
+    plain_table,
+    planned_badge,
+    swatch,
+)
 
 
 def stand_ins_view(result: BenchmarkResult, colours: Mapping[str, str]) -> list[Any]:
@@ -36,17 +43,58 @@ def stand_ins_view(result: BenchmarkResult, colours: Mapping[str, str]) -> list[
     ]
     return [
         html.Div(
-            [outputs_card(result), *memory_cards(result)], className="cards", id="bench-cards"
+            [
+                outputs_card(result),
+                *_predicted_card(result),
+                *(baseline_card(result, b) for b in result.baselines if b.time is not None),
+                *memory_cards(result),
+            ],
+            className="cards",
+            id="bench-cards",
         ),
         html.P(
             f"{joined(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine, so a stand-in ran: the outputs were "
-            "checked. It says nothing about speed, so no time is shown.",
+            "checked. It says nothing about speed, so no time of the plan was measured; a measurement kit (tab Devices) brings "
+            "the times of its ops from where the device is.",
             className="hint wide",
         ),
         plain_table(("Device", "Ran on", "Subgraphs", "Ops"), rows),
         *(html.P(f"{note}.", className="hint wide") for note in result.precision_notes),
         text_of(result),
     ]
+
+
+def _predicted_card(result: BenchmarkResult) -> list[html.Div]:
+    """What the plan is predicted to take, where that is known."""
+    if result.predicted_basis is None or not result.prediction:
+        return []
+    value = [html.B(result.prediction), basis_badge(result.predicted_basis)]
+    return [card("The plan", value, "not measured: a stand-in ran")]
+
+
+def baseline_card(result: BenchmarkResult, baseline: Baseline) -> html.Div:
+    """What the unsplit model took on one device, or why it has no time."""
+    title, time = f"Unsplit on {baseline.device}", baseline.time
+    if time is None:
+        return card(title, [html.B("—")], baseline.problem)
+    many = result.mode == "throughput"
+    runs = "one run" if time.count == 1 else f"{time.count} runs"
+    median = human_seconds(time.median)
+    large = rate_of(baseline.throughput or 0) if many else [html.B(median)]
+    sure = [time.precision] if time.count > 1 else []
+    small = [baseline.interval, f"median {median} a request"] if many else [*sure, baseline.rate]
+    return card(
+        title,
+        [*large, kind_badge(Kind.MEASUREMENT)],
+        *([] if result.estimated else [result.ratio_to(baseline)]),
+        " · ".join(filter(None, (baseline.description, runs, *small))),
+        shown=1,
+    )
+
+
+def rate_of(requests: float) -> list[Any]:
+    """Requests per second as the large figure of a card."""
+    return [html.Span([html.B(f"{requests:.1f}"), " requests/s"])]
 
 
 def outputs_card(result: BenchmarkResult) -> html.Div:

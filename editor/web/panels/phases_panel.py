@@ -113,7 +113,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     said = (
         f"{pluralize(moved, 'op')} {'runs' if moved == 1 else 'run'} on another device for the prompt than for the tokens."
         if moved
-        else "Both phases have the same placement."
+        else "One placement for both phases is best (in bold)."
     )
     other = elsewhere[phases.chosen.name]
     said += (

@@ -18,6 +18,7 @@ from editor.placement.device_profile import (
     profile_path,
 )
 from editor.text import human_seconds
+from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.parts import swatch
 from editor.web.view import colours_of, costs_value, has_profile
 from editor.workspace.document import Document
@@ -101,7 +102,15 @@ def _row(document: Document, number: int) -> html.Tr | None:
             html.Td(profile.overhead if profile.has_launch else "estimated"),
             html.Td("; ".join(doubts) or "—", className="lines"),
         ]
-    name = html.Td([swatch(colours_of(document)[device.name]), device.name])
+    used = profile is not None and document.placement.op_counts[device.name] > 0
+    name = html.Td(
+        [
+            swatch(colours_of(document)[device.name]),
+            device.name,
+            " ",
+            doubtful_badge(document) if used else None,
+        ]
+    )
     return html.Tr([name, *figures, html.Td(actions, className="buttons")])
 
 

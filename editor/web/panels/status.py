@@ -10,7 +10,16 @@ from dash import html
 
 from editor.graph.states import unit_of_rate
 from editor.kinds import too_close
-from editor.text import human_bytes, human_rate, human_seconds, pluralize, roughly
+from editor.text import (
+    human_bytes,
+    human_rate,
+    human_seconds,
+    in_words,
+    pluralize,
+    rough_rate,
+    roughly,
+)
+from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import factor_of_rough
 from editor.web.panels.verdict import headline, over_memory
 from editor.web.view import figures_of
@@ -63,16 +72,17 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
 def _headline(
     document: Document, now: Mapping[str, Any], before: Mapping[str, Any]
 ) -> html.Span | None:
-    """The figure of the plan; its change where both are predictions of one kind."""
+    """The figure of the plan; its change where both are predictions of one kind, else what it was."""
     said = headline(document)
     if not said.figure:
         return None
     parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
-    same = now["basis"] == before["basis"] and (now["rate"] is None) == (before["rate"] is None)
-    if said.run is None and same:
-        parts += [_change(now, before, unit_of_rate(document.graph)), " "]
+    if said.run is None and (now["rate"] is None) == (before["rate"] is None):
+        unit = unit_of_rate(document.graph)
+        same = now["basis"] == before["basis"]
+        parts += [_change(now, before, unit) if same else _before(before, unit), " "]
     if said.beside and said.run is not None:  # of an estimate, the verdict says it
-        parts.append(html.Span(said.beside, className="beside"))
+        parts += [html.Span(said.beside, className="beside"), " ", doubtful_badge(document)]
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
 
 
@@ -92,6 +102,16 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any], unit: str) -> Any
         shown = _delta(change, form, key == "rate", ranked=ranked)
     same = abs(new - old) <= 1e-9 * old  # sums in another order
     return shown if shown is not None or same or ranked else _untold()
+
+
+def _before(before: Mapping[str, Any], unit: str) -> html.Span | None:
+    """What a figure was that comes from elsewhere, so that no difference can be told."""
+    rate, seconds = before["rate"], before["predicted"]
+    if not before["basis"] or not (rate or seconds):
+        return None
+    in_rate = rough_rate if before["rough"] else human_rate
+    was = in_rate(rate, unit=unit) if rate else in_words(seconds, before["rough"])
+    return html.Span(f"before: {was} ({before['basis']})", className="beside")
 
 
 def _untold() -> html.Span:

@@ -8,6 +8,7 @@ import dash_ag_grid as dag
 import numpy as np
 from dash import html
 
+from editor.graph.flops import Floats
 from editor.kinds import Kind
 from editor.placement.chosen_costs import assumed_speeds
 from editor.placement.costs import Costs, seconds_of_ops
@@ -26,6 +27,7 @@ _ROUGH_TIME = 116
 """Pixels of "about 600 µs"."""
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
+_START = "To launch it, and what it takes longer after other subgraphs ran; times, starts and transfers add up to the run"
 _TOTAL = "Inputs, outputs and constants as the device holds them"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {
@@ -130,6 +132,7 @@ def subgraph_table(document: Document) -> html.Div:
         device_column("device", "Device", least=116),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
+        seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
         {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 104},
         {
             "field": "types",
@@ -165,9 +168,14 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         placement.division.subgraph_of_op,
         placement.placed_ops,
     )
+    starts: list[float | None] = [*placement.starts(costs).tolist()]
+    # the time of a whole model has its start in it, and may be less than the sum of its ops
+    if not any(starts):
+        starts, seconds = [None] * len(starts), _as_priced(seconds, placement.price(costs).compute)
     kind, rough, rows = basis.kind, assumed_speeds(placement, costs), list[dict[str, Any]]()
     if medians := measured_medians(document)[0]:
         kind, seconds, rough = Kind.MEASUREMENT, np.array(medians), []
+        starts = [None] * len(medians)
     for s in placement.subgraphs:
         types: dict[str, int] = {}
         for key in s.ops:
@@ -196,12 +204,19 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "total": s.memory.total,
                 "unknown": s.memory.unknown or None,
                 "seconds": float(seconds[s.id]),
+                "start": starts[s.id],
                 "rough": s.device in rough,
                 "kind": str(kind),
                 "after": ", ".join(map(str, s.depends_on)) or "—",
             }
         )
     return rows
+
+
+def _as_priced(seconds: Floats, compute: float) -> Floats:
+    """[subgraph] seconds that add up to those that all ops count."""
+    whole = seconds.sum()
+    return seconds * (compute / whole) if whole else seconds
 
 
 def _held(travels: int, held: int, device: str) -> str:

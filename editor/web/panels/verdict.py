@@ -23,6 +23,7 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
+from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import (
     basis_badge,
@@ -88,7 +89,7 @@ def headline(document: Document) -> Headline:
     without = left_out(document.placement, plan_costs(document)[0]) if basis else []
     of = ""
     if per_second and unit == TOKENS_PER_SECOND:
-        of = "of all sequences in flight together"
+        of = "of all sequences together"
     elif figure and (prompt := prompt_of_step(document.graph)):
         of = f"of a prompt of {pluralize(prompt, 'token')}"
     return Headline(figure, basis_badge(basis) if basis else None, None, of, tuple(without))
@@ -100,17 +101,27 @@ def verdict(document: Document) -> list[Any]:
         return [_said(document)[0], _does_not_fit(document, over)]
     head, said, *assumed = _said(document)
     if (remark := _fits_until(document)) is not None:
-        said = _sentence(remark, "; ", *said.children) if said else _sentence(remark)
+        further = _further(document)
+        said = _sentence(remark, further, *(["; ", *said.children] if said else []))
+    if said is not None and document.placement.settings.policy == "pipeline":
+        said = _of_pipeline(document, said)
     told = [head, said, *assumed]
     if (warning := _against_tables(document)) is not None:
         says_more = remark is not None or measured_run(document) is not None
         told = [head, *([said] if says_more else []), warning, *assumed]
-    if document.placement.settings.policy == "pipeline":
-        aim = "Pipeline shortens the time between two answers; a single one may take longer."
-        if unit_of_rate(document.graph) == TOKENS_PER_SECOND:
-            aim = "Pipeline aims at the tokens of all sequences in flight; those of a single one may take longer."
-        told.append(_sentence(aim))
     return told
+
+
+def _of_pipeline(document: Document, said: html.P) -> html.P:
+    """A sentence with what the policy does not aim at; its title has all of it."""
+    if unit_of_rate(document.graph) == TOKENS_PER_SECOND:  # the figure is "of all sequences" then
+        more = _sentence(*said.children)
+        aim = "Pipeline aims at the tokens of all sequences; those of a single one may take longer."
+    else:
+        more = _sentence(*said.children, "; a single answer may take longer")
+        aim = "Pipeline shortens the time between two answers; a single one may take longer."
+    more.title = f"{said.title}. {aim}"
+    return more
 
 
 def _against_tables(document: Document) -> html.P | None:
@@ -149,11 +160,29 @@ def _fits_until(document: Document) -> html.Button | None:
         return None
     until, state = min(full, key=lambda each: each[0])
     return html.Button(
-        f"fits up to about {until:,} tokens of context",
+        f"fits up to about {until:,} tokens",
         className="link",
-        title=f"{state.text()}. Opens the sizes of the model.",
-        **{"data-command": "change-sizes"},
+        title=f"{state.text()}. Another split may fit a longer context: choose the sizes here, then split within memory.",
+        **{"data-command": "change-context"},
     )
+
+
+def _further(document: Document) -> str:
+    """A context beyond which no split over the devices with a limit goes; "" where that is not far beyond this one."""
+    states = state_memory(document.placement)
+    grows = sum(each.growth for each in states)
+    limited = [d for d in document.devices if d.memory is not None]
+    if (
+        len(limited) < 2
+        or not grows
+        or any(d.memory is None for d in document.placement.used_devices)
+    ):
+        return ""
+    needed = memory_of(document)
+    free = sum((d.memory or 0) - needed.get(d.name, 0) for d in limited)
+    most = max(each.context for each in states) + int(free / grows)
+    now = min((each.fits_until for each in states if each.fits_until is not None), default=most)
+    return f", any split at most {most:,}" if most > 1.1 * now else ""
 
 
 def over_memory(document: Document) -> dict[str, int]:
@@ -201,7 +230,7 @@ def _said(document: Document) -> list[Any]:
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
         beside = _beside_unsplit(figures, _alone(document), unit)
-        return [_headline(now), _sentence(said, *beside)]
+        return [_headline(now, doubtful_badge(document)), _sentence(said, *beside)]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
@@ -215,7 +244,8 @@ def _said(document: Document) -> list[Any]:
     counts = document.placement.op_counts
     if not lacking and document.placement.uses_planned:
         planned = [d.name for d in document.devices if d.planned and counts[d.name]]
-        words = f"{' and '.join(planned)} planned: a benchmark checks outputs, not speed"
+        which = f"{planned[0]} planned" if len(planned) == 1 else "planned devices"
+        words = f"{which}: a benchmark checks outputs, not speed"
     said = _sentence(f"{now.beside}; {words}" if now.beside else words)
     return [_headline(now._replace(beside="")), said, _assumptions(now.assumptions)]
 
@@ -279,16 +309,16 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
     if not high > _STEADY * low:
         return ""
     in_words = human_rate if many else human_seconds
-    return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer, or with less other work"
+    return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer"
 
 
-def _headline(now: Headline) -> html.Div:
+def _headline(now: Headline, doubt: html.Span | None = None) -> html.Div:
     parts: list[Any] = [html.B(now.figure), now.badge]
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))
     if now.beside:
-        parts.append(html.Span(now.beside, className="beside"))
+        parts += [html.Span(now.beside, className="beside"), doubt]
     return html.Div(parts, className="headline")
 
 

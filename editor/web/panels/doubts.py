@@ -1,0 +1,45 @@
+"""Costs that a measurement of the plan contradicts."""
+
+from __future__ import annotations
+
+from dash import html
+
+from editor.text import human_seconds, roughly
+from editor.web.view import costs_value, has_profile, measured_run, predicted_of
+from editor.workspace.document import Document
+
+_MISLEADING = 1.5
+"""Times that a measurement is off what was worked out, from which on the page says so"""
+
+
+def contradiction(document: Document, seconds: float) -> str:
+    """How far a latency that was worked out is from that which was measured of this plan; "" where it is near or unknown."""
+    run = measured_run(document, "latency")
+    if run is None or not seconds:
+        return ""
+    factor = seconds / float(run.figures["median"])
+    if 1 / _MISLEADING < factor < _MISLEADING:
+        return ""
+    off = f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
+    way = "Profile again"
+    if costs_value(document) != "measured":
+        way = (
+            "Choose “Costs: from a profile”"
+            if has_profile(document)
+            else "Profile, in the tab Benchmark"
+        )
+    return f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
+
+
+def doubt_of_profiles(document: Document) -> str:
+    """Why the profiles that the figures come from are doubtful; "" where no measurement contradicts them."""
+    if costs_value(document) != "measured":
+        return ""
+    seconds, _ = predicted_of(document)
+    return contradiction(document, seconds or 0.0)
+
+
+def doubtful_badge(document: Document) -> html.Span | None:
+    """Stands beside what was worked out from profiles that a measurement contradicts."""
+    why = doubt_of_profiles(document)
+    return html.Span("doubtful", className="noisy doubtful", title=why) if why else None

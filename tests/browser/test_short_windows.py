@@ -1,0 +1,43 @@
+"""What windows of 1280 by 720 cut, or moved, with the tables open."""
+
+from __future__ import annotations
+
+from pages import act, says, until
+from playwright.sync_api import Page, expect
+
+
+def test_labels_of_a_benchmark_are_seen_after_a_command_ran_its_button(fresh: Page) -> None:
+    """The button came to the top of the pane, and the labels, which begin above it, were cut."""
+    page = fresh
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.click("role=tab[name=Benchmark]")
+    expect(page.locator("#bench-accuracy")).to_be_enabled(timeout=60_000)
+    act(page, "hetero.byId('editor').style.setProperty('--dock', '150px')")
+    pane = page.locator("#tabs-panel-benchmark")
+    assert pane.evaluate("(e) => { e.scrollTop = 400; return e.scrollTop; }") > 40
+    act(page, "hetero.byId('bench-accuracy').scrollIntoView({ block: 'nearest' })")
+    label = page.locator("label:has(#bench-seconds)").bounding_box()
+    box = pane.bounding_box()
+    assert label is not None and box is not None and label["y"] >= box["y"]
+
+
+def test_the_search_stays_where_it_is_while_the_text_of_the_benchmark_changes(fresh: Page) -> None:
+    page, places = fresh, set()
+    for text in ("Compiling the unsplit m…", "Measuring 9 %", "Measuring 100 %"):
+        act(page, f"hetero.set('bench-open', {{ children: '{text}', className: 'running' }})")
+        until(page, f"document.querySelector('#bench-open').textContent === '{text}'")
+        assert page.locator("#bench-open").evaluate("(e) => e.scrollWidth <= e.clientWidth")
+        places.add(page.locator(".search").evaluate("(e) => e.getBoundingClientRect().right"))
+    assert len(places) == 1
+
+
+def test_the_verdict_of_a_pipeline_is_not_cut(fresh: Page) -> None:
+    """It took three columns beside the figure, each of them cut."""
+    page = fresh
+    page.click("role=tab[name=Benchmark]")
+    page.select_option("#policy", "pipeline")
+    sentence = page.locator("#verdict .sentence")
+    says(sentence, "; a single answer may take longer")
+    assert sentence.evaluate(
+        "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
+    )
