@@ -36,7 +36,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.graph.states import makes_one_token, parse_lengths, prompt_at
+from editor.graph.states import Lengths, makes_one_token, prompt_at
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -372,13 +372,12 @@ class AppState:
             wanted
         )
 
-    def phases(self, document: Document, text: str, task: Task) -> Phases:
+    def phases(self, document: Document, lengths: Lengths, task: Task) -> Phases:
         """The prompt and the tokens of a document's model, each placed at their sizes.
 
         Raises:
-            EditorError: the text is not of the form ``prompt=512,new=64``, or the model keeps no state that grows.
+            EditorError: the model keeps no state that grows.
         """
-        lengths = parse_lengths(text, "Lengths")
         found = place_phases(document.placement, lengths, self._loader(document), task.should_stop)
         self.phased[document] = found
         return found

@@ -207,12 +207,14 @@ def test_the_command_of_exactly_the_typed_words_comes_first(serve: Serve, page: 
     says(found.first, "Pin the selection to CPU")
 
 
-def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:
+def test_a_plan_that_is_kept_without_a_name_is_called_by_its_last_step(opened: Page) -> None:
     page = opened
     page.click("role=tab[name=Compare]")
     page.click("#layout-keep")
-    says(page.locator("#layout-problem"), "Give the plan a name first")
-    expect(page.locator("#layout-problem")).not_to_contain_text("benchmark")
+    kept = page.locator("#compare-result tbody tr", has_text="automatic")
+    expect(kept.first).to_be_visible()
+    page.click("#layout-keep")
+    says(page.locator("#layout-problem"), "There is a layout called “automatic” already")
 
 
 def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:

@@ -58,7 +58,8 @@ def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_p
     expect(step).to_have_attribute("title", "This plan has no device switch")
 
     page.click("role=tab[name=Compare]")
-    page.fill("#phases-lengths", "prompt=64,new=8")
+    page.fill("#phases-prompt-length", "64")
+    page.fill("#phases-new-length", "8")
     page.click("#phases-start")
     rows = page.locator("#phases-table tbody tr")
     expect(rows.first).to_be_visible()

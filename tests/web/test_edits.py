@@ -14,6 +14,7 @@ from conftest import EXAMPLES
 from decoders import plain_decoder
 
 from editor.errors import EditorError
+from editor.graph.states import Lengths
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
 from editor.runtimes.base import Capability
@@ -482,7 +483,7 @@ def test_a_placement_for_fewer_tokens_than_are_open_says_so_where_it_does_not_fi
     opened = state.open(OpenRequest(model, limited, sizes))
     opened.set_automatic("memory", {}, "minimal")
     with state.tasks.begin(opened.id, "Placing prompt and tokens") as task:
-        found = state.phases(opened, "prompt=2,new=3", task)
+        found = state.phases(opened, Lengths(2, 3), task)
     on_card = {n: of_phase(opened.graph, p).op_counts["Card"] for n, p in found.placements.items()}
     name = max(on_card, key=on_card.__getitem__)
     said = "is placed for 3 tokens, and has no room for the 127 of the sizes that are open"

@@ -105,7 +105,7 @@ def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_th
         assert state.with_sizes(larger.id, {"sequence": own}).id == first.id
         assert state.with_sizes(first.id, {"sequence": own + 8}).id == larger.id
         (link,) = [row for row in history_list(larger) if row._type == "A"]
-        assert link.children == f"at sequence={own}" and link.href == f"/d/{first.id}"
+        assert link.children == f"at sequence length {own}" and link.href == f"/d/{first.id}"
         larger.pin(first.placement.placed_ops[3:5].tolist(), "GPU")
         changed = state.with_sizes(larger.id, {"sequence": own})
         assert changed.id != first.id and len(changed.placement.settings.pins) == 5

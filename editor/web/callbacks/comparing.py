@@ -8,9 +8,10 @@ from weakref import WeakKeyDictionary
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
+from editor.arguments import MOST_TOKENS
 from editor.errors import Cancelled, EditorError
 from editor.files import parse_json
-from editor.graph.states import parse_lengths, sizes_of_step
+from editor.graph.states import Lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.text import pluralize
@@ -20,7 +21,7 @@ from editor.web.panels.audit_panel import audit_view
 from editor.web.panels.compare import compare_view, hints_view, layout_of_policy, sizes_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.panels.phases_panel import DEFAULT_LENGTHS, phases_view
+from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.versions import versions_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans
@@ -120,25 +121,28 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("phases-result", "children"),
         Input("phases-start", "n_clicks"),
-        Input("phases-lengths", "n_submit"),
-        State("phases-lengths", "value"),
+        Input("phases-prompt-length", "n_submit"),
+        Input("phases-new-length", "n_submit"),
+        State("phases-prompt-length", "value"),
+        State("phases-new-length", "value"),
         State("doc", "data"),
         running=[(Output("phases-start", "busy"), True, False)],
         prevent_initial_call=True,
     )
-    async def phases(_clicks: Any, _enter: Any, text: str | None, document_id: str) -> Any:
+    async def phases(
+        _clicks: Any, _enter: Any, _also: Any, prompt: Any, new: Any, document_id: str
+    ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        return await state.long_work.run(
-            _phases_now, state, str(text or DEFAULT_LENGTHS)[:100], document_id
-        )
+        return await state.long_work.run(_phases_now, state, prompt, new, document_id)
 
     @app.callback(
         Output("resized", "data", allow_duplicate=True),
         Output("phases-result", "children", allow_duplicate=True),
         Input("phases-prompt", "n_clicks"),
         Input("phases-token", "n_clicks"),
-        State("phases-lengths", "value"),
+        State("phases-prompt-length", "value"),
+        State("phases-new-length", "value"),
         State("doc", "data"),
         running=[
             (Output("phases-prompt", "busy"), True, False),
@@ -146,13 +150,13 @@ def register(app: Dash, state: AppState) -> None:
         ],
         prevent_initial_call=True,
     )
-    async def open_phase(_prompt: Any, _token: Any, text: str | None, document_id: str) -> Any:
+    async def open_phase(_prompt: Any, _token: Any, prompt: Any, new: Any, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         is_prompt = ctx.triggered_id == "phases-prompt"
         try:
             document = state.document(document_id)
-            lengths = parse_lengths(str(text or DEFAULT_LENGTHS)[:100], "Lengths")
+            lengths = _lengths(prompt, new)
             sizes = (
                 sizes_of_step(document.graph, lengths.prompt, 0)
                 if is_prompt
@@ -248,11 +252,19 @@ def _register_advice(app: Dash, state: AppState) -> None:
         return f"/d/{opened.id}", no_update
 
 
-def _phases_now(state: AppState, text: str, document_id: str) -> Any:
+def _lengths(prompt: Any, new: Any) -> Lengths:
+    """The lengths of an answer, as two fields have them."""
+    if not all(isinstance(each, int) and 1 <= each <= MOST_TOKENS for each in (prompt, new)):
+        raise EditorError(f"write whole numbers from 1 to {MOST_TOKENS:,} as prompt and new tokens")
+    return Lengths(prompt, new)
+
+
+def _phases_now(state: AppState, prompt: Any, new: Any, document_id: str) -> Any:
     try:
         document = state.document(document_id)
+        lengths = _lengths(prompt, new)
         with state.tasks.begin(document_id, "Placing prompt and tokens") as task:
-            return phases_view(document, state.phases(document, text, task))
+            return phases_view(document, state.phases(document, lengths, task))
     except Cancelled:
         return problem("No phases were placed.", "Cancelled")
     except EditorError as error:
@@ -365,6 +377,7 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
     try:
         document = state.document(document_id)
         if what == "layout-keep":
+            name = tidy_name(name) or tidy_name(document.layout_name)
             if wrong := _wrong_name(document, name):
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
@@ -396,10 +409,7 @@ def _with_measurements(state: AppState, document_id: str) -> Any:
 
 
 def _wrong_name(document: Document, name: str) -> str:
-    """Why a plan is not kept under a name; "" where it can be."""
-    name = tidy_name(name)
-    if not name:
-        return "Give the plan a name first, in the field beside the button."
+    """Why a plan is not kept under a tidy name; "" where it can be."""
     if name in document.store.layouts(document.id) or name in (
         PRESENT,
         BY_OPENVINO,

@@ -94,7 +94,11 @@ def compare_panel(graph: Graph) -> html.Div:
                         width=190,
                         **{"aria-label": "Name of this layout"},
                     ),
-                    controls.Button("Keep this plan", id="layout-keep"),
+                    controls.Button(
+                        "Keep this plan",
+                        id="layout-keep",
+                        title="Without a name it is called by its last step",
+                    ),
                 ],
                 className="bench-controls",
             ),

@@ -8,9 +8,10 @@ from typing import Any
 
 from dash import html
 
+from editor.arguments import MOST_TOKENS
 from editor.graph.graph import Graph
 from editor.graph.states import (
-    parse_lengths,
+    Lengths,
     prompt_at,
     sequence_dim,
     states_of,
@@ -24,7 +25,7 @@ from editor.web.view import colours_of, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.phases import PhaseChoice, Phases, moved_between, of_phase
 
-DEFAULT_LENGTHS = "prompt=512,new=64"
+_USUAL = Lengths(512, 64)
 
 
 def has_phases(graph: Graph) -> bool:
@@ -38,18 +39,25 @@ def phases_form(graph: Graph) -> list[Any]:
     """Asks for the lengths of an answer, where the model has phases."""
     if not has_phases(graph):
         return []
-    usual = parse_lengths(DEFAULT_LENGTHS, "Lengths")
-    prompt = max(usual.prompt, prompt_at(graph))  # else a placement has no room for what is open
+    prompt = max(_USUAL.prompt, prompt_at(graph))  # else a placement has no room for what is open
     return [
         html.Div(
             [
                 html.H3("Prompt and tokens"),
-                controls.Field(
-                    id="phases-lengths",
-                    value=f"prompt={prompt},new={usual.new}",
-                    placeholder=DEFAULT_LENGTHS,
-                    width=190,
-                    **{"aria-label": "Tokens of the prompt, and new tokens"},
+                *(
+                    controls.Field(
+                        id=f"phases-{name}-length",
+                        type="number",
+                        label=label,
+                        value=value,
+                        min=1,
+                        max=MOST_TOKENS,
+                        width=104,
+                    )
+                    for name, label, value in (
+                        ("prompt", "Prompt tokens", prompt),
+                        ("new", "New tokens", _USUAL.new),
+                    )
                 ),
                 controls.Button("Place both phases", id="phases-start"),
                 controls.Button("Open the prompt", id="phases-prompt"),
