@@ -19,6 +19,12 @@ from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
 
 
+def fill_lengths(page: Page, prompt: int, new: int) -> None:
+    """Writes the lengths of an answer in the tab Compare."""
+    page.fill("#phases-prompt-length", str(prompt))
+    page.fill("#phases-new-length", str(new))
+
+
 def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_path: Path) -> None:
     path = plain_decoder(tmp_path / "decoder.onnx")
     entries = [dict(d.entry) for d in load_devices("HETERO:CPU,OpenVINO.CPU")]
@@ -130,7 +136,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.mouse.click(*at)
     expect(page.locator("#inspector").get_by_text("made it as present.0.")).to_be_visible()
     page.click("role=tab[name=Compare]")
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    fill_lengths(page, 64, 8)
     page.keyboard.press("Control+k")
     page.locator(".palette-field").fill("prefill")
     says(page.locator("#palette-list li span").first, "Place both phases")
@@ -145,20 +151,21 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.get_by_text("of a prompt of 64")).to_be_visible()
     expect(table.get_by_text("at 64 to 70 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=4096,new=8")
+    fill_lengths(page, 4096, 8)
     page.click("#phases-start")
     expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("64")
+    page.fill("#phases-new-length", "")
     page.click("#phases-start")
-    expect(page.locator("#phases-result").get_by_text("write prompt=512,new=64")).to_be_visible()
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    said = "write whole numbers from 1 to"
+    expect(page.locator("#phases-result").get_by_text(said)).to_be_visible()
+    fill_lengths(page, 64, 8)
     page.click("#phases-prompt")
     page.wait_for_url(lambda url: document not in url)
     ready(page)
     says(page.locator("#sizes-open"), "sequence length 64")
     says(page.locator("#sizes-open"), "past tokens 0")
     page.click("role=tab[name=Compare]")
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=64,new=8")
+    fill_lengths(page, 64, 8)
     page.click("#phases-token")
     says(page.locator("#sizes-open"), "past tokens 70", timeout=30_000)
     page.click("role=tab[name=Memory]")
@@ -188,7 +195,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     page.goto(f"{server.url}/d/{document}")
     ready(page)
     page.click("role=tab[name=Compare]")
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=2048,new=64")
+    fill_lengths(page, 2048, 64)
     page.click("#phases-start")
     table = page.locator("#phases-table")
     row = table.locator("tbody tr", has_text="one placement, as the prompt has it")
@@ -225,7 +232,7 @@ def test_a_placement_that_does_not_fit_names_the_memory(
     page.goto(f"{server.url}/d/{document}")
     ready(page)
     page.click("role=tab[name=Compare]")
-    page.get_by_label("Tokens of the prompt, and new tokens").fill("prompt=2048,new=64")
+    fill_lengths(page, 2048, 64)
     page.click("#phases-start")
     table = page.locator("#phases-table")
     says(table, "Does not fit: Card has 5 MB and needs", timeout=60_000)
