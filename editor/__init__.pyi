@@ -16,6 +16,7 @@ from .errors import ExportError as ExportError
 from .errors import JobError as JobError
 from .errors import LimitError as LimitError
 from .errors import ModelError as ModelError
+from .errors import NoPowerError as NoPowerError
 from .errors import NoProfileError as NoProfileError
 from .errors import PinError as PinError
 from .errors import PlanError as PlanError

@@ -59,6 +59,10 @@ class NoProfileError(EditorError):
     """Measured costs are asked for, and a device has no profile of the model."""
 
 
+class NoPowerError(EditorError):
+    """Energy is asked for, and a device table states no watts of a device that may run ops."""
+
+
 class ExecutionError(EditorError):
     """A runtime failed to compile or run a subgraph."""
 

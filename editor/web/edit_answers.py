@@ -142,9 +142,8 @@ def _notice(
             source = document.devices[number].published.source
             return answer.outcome.reason, refusal_notice(answer.outcome, number, source)
         if answer.message is not None:
-            profile = ("run-bench-profile", "Profile now") if answer.needs_profile else None
             text = answer.message.text
-            return text, notice(text, answer.message.bad, profile)
+            return text, notice(text, answer.message.bad, answer.way_out)
     if not others:
         return None
     text = describe_changes(others, state.server_name)
@@ -160,7 +159,8 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
     same_cut = np.array_equal(before.subgraphs, placement.division.subgraph_of_op)
     text = "No change: same placement" + ("." if same_cut else ", other subgraphs.")
     if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
-        text += " No device has a limit of its memory: set one in Memory."
+        text += " No device has a limit of its memory."
+        return text, notice(text, command=("show-Memory", "Set one"))
     return text, notice(text)
 
 

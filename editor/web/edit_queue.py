@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from editor.errors import EditorError, NoProfileError, WorkspaceError
+from editor.errors import EditorError, NoPowerError, NoProfileError, WorkspaceError
 from editor.web import messages as m
 from editor.workspace.document import SHARE, Document, Refusal
 from editor.workspace.history import Change
 
 log = logging.getLogger(__name__)
 _MOST_PAGES = 256
+_WAYS_OUT: dict[type[EditorError], tuple[str, str]] = {
+    NoProfileError: ("run-bench-profile", "Profile now"),
+    NoPowerError: ("show-devices", "State watts in Devices"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class Answer:
     message: m.Message | None = None
     device_problem: str | None = None
     """Of an edit of the Devices tab: what is wrong with it, "" for nothing."""
-    needs_profile: bool = False
-    """It was refused because the model has not been profiled."""
+    way_out: tuple[str, str] | None = None
+    """Of a message: the command that leads on, and the words of its button."""
 
 
 class EditQueue:
@@ -92,7 +96,9 @@ class EditQueue:
                 except EditorError as error:
                     answer = Answer(
                         message=m.Message(text=str(error), bad=True),
-                        needs_profile=isinstance(error, NoProfileError),
+                        way_out=next(
+                            (c for e, c in _WAYS_OUT.items() if isinstance(error, e)), None
+                        ),
                     )
                 except Exception as error:  # a fault of ours: the page would send the edit again for ever, and all after it
                     log.exception("the edit %r failed", edit.do)

@@ -157,6 +157,19 @@ def test_an_edit_that_fails_does_not_hold_up_the_next(state: AppState, document:
     )
 
 
+def test_what_a_policy_lacks_has_a_button_that_leads_there(
+    state: AppState, document: Document
+) -> None:
+    asked = {"do": "automatic", "costs": "estimate", "grouping": "minimal", "codegen": "op"}
+    document.set_automatic("memory", {}, "minimal")
+    for number, (policy, command) in enumerate(
+        {"memory": "show-Memory", "optimal:energy": "show-devices"}.items(), 1
+    ):
+        edit = {**asked, "policy": policy, "sequence": number}
+        assert command in str(sent(state, document, "lacks", edit)["panels"]["notice"])
+    document.set_automatic("priority", {}, "minimal")
+
+
 def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
     state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from editor.arguments import shown
-from editor.errors import EditorError
+from editor.errors import EditorError, NoPowerError
 from editor.graph.flops import Floats
 from editor.graph.graph import Ints
 from editor.placement.costs import price, stated_watts, times_watts
@@ -59,7 +59,8 @@ def least_energy(task: Task, seconds: float) -> Assignment:
         seconds: for the search on three and more devices.
 
     Raises:
-        EditorError: the table does not state the watts of a device, the limit is not a time, or nothing within it is found.
+        NoPowerError: the table does not state the watts of a device.
+        EditorError: the limit is not a time, or nothing within it is found.
     """
     limit, watts = _limit(task.options), _watts(task)
     search = _Search(task, watts, limit)
@@ -218,7 +219,7 @@ def _watts(task: Task) -> Floats:
     usable = task.constraints.allowed[task.placed].any(axis=0)
     missing = [d.name for d, no in zip(devices, np.isnan(watts) & usable, strict=True) if no]
     if missing:
-        raise EditorError(
+        raise NoPowerError(
             f"the objective energy needs the watts of {' and '.join(missing)}: state them in the device table, such as "
             "power: 15 W"
         )

@@ -10,6 +10,7 @@ from dash import html
 from editor.exports.formats import FORMATS
 from editor.exports.registry import fits, left_out, problem_of
 from editor.exports.shortfall import NO_SPLIT
+from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.web import controls
 from editor.workspace.document import Document
@@ -43,8 +44,8 @@ def exports(placement: Placement) -> dict[str, list[tuple[str, str]]]:
     others: list[tuple[str, str]] = []
     for name, form in FORMATS.items():
         if form.label and not form.group:
-            usable = fits(name, devices) and not problem_of(graph, name)
-            (own if usable else others).append((form.download or f"bundle:{name}", form.label))
+            is_own = fits(name, devices) and not _lasting_problem(graph, name)
+            (own if is_own else others).append((form.download or f"bundle:{name}", form.label))
     own.sort(key=lambda item: _rank(left_out(placement, _form(item[0]))))
     (own if any(d.planned for d in devices) else others).append(_KIT)
     groups = {
@@ -60,6 +61,12 @@ def exports(placement: Placement) -> dict[str, list[tuple[str, str]]]:
     }
     first = {"For these devices": own} if own else {}
     return {**first, **groups, "Other formats": others}
+
+
+def _lasting_problem(graph: Graph, form: str) -> str:
+    """Why a format is not for a model, whether or not its weights are there; "" where it is."""
+    problem, lacking = problem_of(graph, form), graph.weights_problem
+    return "" if lacking and problem.endswith(lacking) else problem
 
 
 def _rank(short: str) -> int:
