@@ -19,11 +19,11 @@ from editor.text import human_bytes
 from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
-_HEADER, _HEADER_PADDING = 7, 26
+_HEADER, _HEADER_PADDING = 6, 26
 """Pixels of a letter of a column's title, and of the space around the title."""
 _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
-_ROUGH_TIME = 116
+_ROUGH_TIME = 96
 """Pixels of "about 600 µs"."""
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
@@ -128,12 +128,12 @@ def device_column(field: str, header: str, width: int = 150, least: int = 134) -
 def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
-        number_column("id", "Subgraph", 96),
+        number_column("id", "Subgraph", 96, minWidth=74),
         device_column("device", "Device", least=116),
         number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
-        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 104},
+        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 90},
         {
             "field": "types",
             "headerName": "Main ops",
@@ -143,7 +143,7 @@ def subgraph_table(document: Document) -> html.Div:
         },
         number_column("inputs", "Inputs", 84, minWidth=70),
         bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
-        number_column("outputs", "Outputs", 90),
+        number_column("outputs", "Outputs", 84, minWidth=72),
         bytes_column("output_bytes", "Output size", tooltipField="outputs_held"),
         bytes_column("constants", "Constants"),
         bytes_column("total", "With boundary", 124, headerTooltip=_TOTAL),
