@@ -21,10 +21,11 @@ def subgraphs(page: Page) -> list[list[float]]:
 
 def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) -> None:
     page = fresh
-    page.set_viewport_size({"width": 1440, "height": 900})
-    columns = subgraphs(page)
-    assert len(columns) == 14 and max(right for _, right, _, _ in columns) <= 1440
-    assert all(cut <= 0 for _, _, cut, _ in columns), "every title is readable"
+    for size in ({"width": 1280, "height": 720}, {"width": 1440, "height": 900}):
+        page.set_viewport_size(size)
+        columns = subgraphs(page)
+        assert len(columns) == 14 and max(right for _, right, _, _ in columns) <= size["width"]
+        assert all(cut <= 0 for _, _, cut, _ in columns), "every title is readable"
     page.get_by_label("Columns of the table").first.click()
     page.get_by_label("Depends on", exact=True).uncheck()
     page.keyboard.press("Escape")

@@ -19,7 +19,7 @@ from editor.text import human_bytes
 from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
-_HEADER, _HEADER_PADDING = 6, 26
+_HEADER, _HEADER_PADDING = 6, 28
 """Pixels of a letter of a column's title, and of the space around the title."""
 _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
@@ -128,20 +128,20 @@ def device_column(field: str, header: str, width: int = 150, least: int = 134) -
 def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
-        number_column("id", "Subgraph", 96, minWidth=74),
-        device_column("device", "Device", least=116),
-        number_column("ops", "Ops", 76, minWidth=60),
+        number_column("id", "Subgraph", 96, minWidth=76),
+        device_column("device", "Device", least=124),
+        number_column("ops", "Ops", 76, minWidth=56),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
-        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 90},
+        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 94},
         {
             "field": "types",
             "headerName": "Main ops",
             "width": 190,
-            "minWidth": 120,
+            "minWidth": 108,
             "tooltipField": "types",
         },
-        number_column("inputs", "Inputs", 84, minWidth=70),
+        number_column("inputs", "Inputs", 84, minWidth=64),
         bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
         number_column("outputs", "Outputs", 84, minWidth=72),
         bytes_column("output_bytes", "Output size", tooltipField="outputs_held"),
