@@ -5,6 +5,7 @@
   const page = editor.page,
     LIT = 3,
     READABLE = 0.4, // names have 8 pixels here
+    DISTINCT = 0.22, // boxes and their colours can be told apart from here on
     NEARLY = 0.65, // how much smaller a graph may get that is still shown whole
     CLEAR = 0.7;
 
@@ -367,11 +368,13 @@
     } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
   }
 
-  /** Who has not moved the view sees the whole graph, or where it begins where that is too small to read; false for others.
-   * @type {Hetero["settle"]} */
+  /** Who has not moved the view sees the whole graph, or where it begins where that is too small to tell blocks apart; false for
+   * others. @type {Hetero["settle"]} */
   function settle(cy) {
-    if (whole && seesWhole(cy)) given ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
-    else if (given && isAt(cy, given)) showFirst(cy, given);
+    if (whole && seesWhole(cy)) {
+      const isSmall = window.heteroWhole(whole.box, cy.width(), cy.height()).zoom < DISTINCT;
+      given && isSmall ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
+    } else if (given && isAt(cy, given)) showFirst(cy, given);
     else return false;
     return true;
   }
