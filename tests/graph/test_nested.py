@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editor.graph.layout.layered import READABLE, Wrap
-from editor.graph.layout.nested import Box, NestedDrawing, draw_nested
+from editor.graph.layout.nested import Box, NestedDrawing, draw_nested, topological_ranks
 from editor.web.drawing.cytoscape_types import EdgeData
 from editor.web.drawing.elements import segments
 from editor.web.drawing.preview import _bends
@@ -166,6 +166,22 @@ def test_spans_contain_every_number(numbers: set[int]) -> None:
     text = spans(np.array(sorted(numbers), np.int64))
     assert ops_of(text) == sorted(numbers)
     assert len(text.split()) == sum(number - 1 not in numbers for number in numbers)
+
+
+@given(
+    st.permutations(range(8)),
+    st.permutations(range(8)),
+    st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1])),
+)
+def test_ranks_follow_all_edges_where_they_make_no_cycle(
+    ranks: list[int], order: list[int], drawn: set[tuple[int, int]]
+) -> None:
+    edges = np.array(sorted(drawn), np.int64).reshape(-1, 2)
+    found = topological_ranks(np.array(ranks), edges[:, 0], edges[:, 1])
+    assert sorted(found.tolist()) == list(range(8))
+    acyclic = np.array([e for e in edges if order[e[0]] < order[e[1]]], np.int64).reshape(-1, 2)
+    found = topological_ranks(np.array(ranks), acyclic[:, 0], acyclic[:, 1])
+    assert (found[acyclic[:, 0]] < found[acyclic[:, 1]]).all()
 
 
 def test_edges_from_a_chain_into_parallel_boxes_do_not_cross() -> None:

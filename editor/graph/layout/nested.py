@@ -7,6 +7,7 @@ through its upper border and leave it through the lower one.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -101,6 +102,39 @@ def draw_nested(
         if _CANVAS.zoom(*other.size) > _WORTH * _CANVAS.zoom(*best.size):
             best = other
     return best
+
+
+def topological_ranks(rank: Ints, source: Ints, target: Ints) -> Ints:
+    """Ranks in which no edge goes against the order, where that is possible; the given ones decide between nodes that may come next.
+
+    A node that represents several ops has the rank of its first one, and may read what is made after that.
+
+    Args:
+        rank: [node] ranks.
+        source, target: the edges; none from a node to itself.
+    """
+    if (rank[source] < rank[target]).all():
+        return rank
+    after: list[list[int]] = [[] for _ in rank]
+    for a, b in zip(source.tolist(), target.tolist(), strict=True):
+        after[a].append(b)
+    waits = np.bincount(target, minlength=len(rank))
+    ready = [(int(rank[node]), node) for node in np.flatnonzero(waits == 0).tolist()]
+    rest = iter(sorted(zip(rank.tolist(), range(len(rank)), strict=True)))
+    found, place = np.full(len(rank), -1), 0
+    heapq.heapify(ready)
+    while place < len(rank):
+        if not ready:  # a cycle: it begins with the node of the least rank
+            ready.append(next(each for each in rest if found[each[1]] < 0))
+        node = heapq.heappop(ready)[1]
+        if found[node] >= 0:
+            continue
+        found[node], place = place, place + 1
+        for b in after[node]:
+            waits[b] -= 1
+            if not waits[b] and found[b] < 0:
+                heapq.heappush(ready, (int(rank[b]), b))
+    return found
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.layout.layered import Floats
-from editor.graph.layout.nested import Box, draw_nested
+from editor.graph.layout.nested import Box, draw_nested, topological_ranks
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import end_of_name, shortened
 from editor.web.drawing.cytoscape_types import Edge, Element, Frame, Node
@@ -343,6 +343,7 @@ def _grouped(
     order[graph.order] = np.arange(len(graph))
     rank = np.full(len(units), len(graph))
     np.minimum.at(rank, unit_of, order[ops])
+    rank = topological_ranks(rank, source, target)
     inputs, outputs = terminals(graph, place.tolist(), rank.tolist())
     ends = _ends(inputs, outputs, len(units))
     drawn = np.array([end[:2] for end in ends if end[3]], np.int64).reshape(-1, 2)
