@@ -105,7 +105,7 @@ def draw_nested(
 
 
 def topological_ranks(rank: Ints, source: Ints, target: Ints) -> Ints:
-    """Ranks in which no edge goes against the order, where that is possible; the given ones decide between nodes that may come next.
+    """Ranks in which no edge goes against the order, where that is possible; among equals the given ones decide.
 
     A node that represents several ops has the rank of its first one, and may read what is made after that.
 
