@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import editor
 from editor.commands.answers import answer, answer_or_write, tell_written
@@ -43,9 +43,11 @@ from editor.terminal import printable, unprotected
 from editor.text import human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
-from editor.workspace.history import Record, Store
 from editor.workspace.plan import Plan
 from editor.workspace.sizes import names_of, parse_sizes, words
+
+if TYPE_CHECKING:
+    from editor.workspace.history import Record
 
 _MOST_REASONS, _MOST_KINDS = 4, 4
 _REASON = 140
@@ -590,6 +592,10 @@ def sizes(options: argparse.Namespace) -> int:
 
 def workspace(options: argparse.Namespace) -> int:
     """Lists the documents and uploads of a workspace, or removes some."""
+    from editor.workspace.history import (
+        Store,
+    )  # SQLAlchemy, which no other command needs, takes 0.2 s to import
+
     store = Store(options.workspace)
     records, uploads = store.recent(limit=None), uploads_of(store.folder)
     if options.action == "list":
