@@ -31,6 +31,7 @@ PAGES = sorted(
 _BLOCK = re.compile(
     r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.M | re.S
 )
+_SECONDS = re.compile(r"--seconds [\d.]+")
 _STATUS = re.compile(r"\s+# exit status (\d+)$")
 
 
@@ -50,16 +51,16 @@ class Step:
 def run(
     page: Path,
     folder: Path,
-    draw: bool = True,
+    quick: bool = False,
     cache: Path | None = None,
 ) -> Iterator[Step]:
     """Runs a page in a folder, command by command.
 
-    Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same. Pages that
-    share a ``cache`` ask devices once.
+    A ``quick`` run prints the same but for measured times: empty pictures stand for Graphviz's, and benchmarks take a third of
+    a second. Pages that share a ``cache`` ask devices once.
     """
     environment = _prepare(folder, cache or folder / ".cache")
-    if not draw:
+    if quick:
         for name in ("dot", "neato"):
             _write_script(
                 folder / ".bin" / name,
@@ -72,8 +73,11 @@ def run(
         elif block["kind"] == "console":
             for command, shown in _commands(block["body"]):
                 match = _STATUS.search(command)
+                line = _STATUS.sub("", command)
+                if quick:
+                    line = _SECONDS.sub("--seconds 0.3", line)
                 done = subprocess.run(
-                    ["bash", "-c", f"set -o pipefail; {_STATUS.sub('', command)}"],
+                    ["bash", "-c", f"set -o pipefail; {line}"],
                     cwd=folder,
                     env=environment,
                     text=True,

@@ -151,7 +151,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials
     def run(page: Path) -> list[tutorials.Step]:
         return list(
             tutorials.run(
-                page, tmp_path_factory.mktemp(page.stem), draw=False, cache=cache / page.stem
+                page, tmp_path_factory.mktemp(page.stem), quick=True, cache=cache / page.stem
             )
         )
 
