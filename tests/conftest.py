@@ -38,7 +38,21 @@ GOLDEN = Path(__file__).parent / "golden"
 sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("", "browser", "execution")]
 
 from markers import pytest_collection_modifyitems  # noqa: E402,F401  # which tests are slow or need a browser
-from pages import browser, chromium, fresh, layered, opened, page, profile, serve, server  # noqa: E402,F401  # fixtures for tests of the page
+from pages import (  # noqa: E402,F401  # fixtures for tests of the page
+    browser,
+    chromium,
+    fresh,
+    layered,
+    opened,
+    page,
+    page_jobs,
+    profile,
+    pytest_runtest_teardown,
+    serve,
+    server,
+    show,
+    state,
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import pytest
@@ -25,6 +26,10 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
+
+if TYPE_CHECKING:  # conftest imports this file for every test, and it takes a second
+    from editor.sandbox.jobs import JobService
+    from editor.web.app_state import AppState
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -119,6 +124,53 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture(scope="session")
+def page_jobs() -> Iterator[JobService]:
+    """Workers that read models for the tests of this process."""
+    from editor.sandbox.jobs import JobService
+
+    made = JobService()
+    yield made
+    made.close()
+
+
+Show = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def state(server: Server, page_jobs: JobService) -> AppState:
+    """What a second server would be on the workspace of the module's server: opens documents there."""
+    from editor.web.app_state import AppState
+    from editor.workspace.history import Store
+
+    return AppState(Store(str(server.workspace)), page_jobs, None, EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def show(server: Server, state: AppState) -> Show:
+    """Puts a new document into the workspace of the module's server; returns the address of its page.
+
+    It is what the editor shows that is started with this model (or folder of models) and these devices, without the four
+    seconds of processor time of another server.
+    """
+    from editor.devices.table import load_devices, text_of_table
+    from editor.placement.placement import Settings
+    from editor.web.open_request import OpenRequest
+    from editor.web.sets import open_address
+    from editor.workspace.model_set import is_set
+
+    def address(path: Path | str, devices: Path | str, **define: int) -> str:
+        request = OpenRequest(str(path), str(devices), define, assume_sizes=True)
+        if is_set(Path(path)):
+            return server.url + open_address(state, request)
+        table = [dict(device.entry) for device in load_devices(request.devices)]
+        graph = state.load(Path(path), define, assume_sizes=True)
+        document = state.create(graph, table, Settings(), text_of_table(request.devices))
+        return f"{server.url}/d/{document.id}"
+
+    return address
+
+
+@pytest.fixture(scope="session")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Chromium's folder: scripts are fetched and compiled once, not once per test."""
     return tmp_path_factory.mktemp("chromium")
@@ -170,13 +222,28 @@ def _answers(context: BrowserContext) -> bool:
     return True
 
 
-@pytest.fixture(
-    scope="module"
-)  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
+_running: list[Chromium] = []
+
+
+@pytest.fixture(scope="session")
 def chromium(profile: Path) -> Iterator[Chromium]:
-    made = Chromium(profile)
-    yield made
-    made.close()
+    _running.append(Chromium(profile))
+    yield _running[-1]
+    _running.pop().close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Ends Chromium after a file whose next one has no page first.
+
+    Playwright keeps an event loop running, in which ``asyncio.run`` refuses.
+    """
+    yield
+    stays = nextitem is not None and (
+        nextitem.path == item.path or "chromium" in getattr(nextitem, "fixturenames", ())
+    )
+    for each in () if stays else _running:
+        each.close()
 
 
 @pytest.fixture
@@ -240,27 +307,19 @@ def page(browser: BrowserContext, server: Server, serve: Serve) -> Iterator[Page
 
 
 @pytest.fixture(scope="module")
-def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The editor on a model of many layers, which opens with closed blocks."""
+def layered(show: Show, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a model of many layers, which opens with closed blocks."""
     from conftest import write_layers
 
-    folder = tmp_path_factory.mktemp("layered")
-    made = Server(
-        folder / "workspace",
-        str(write_layers(folder / "layered.onnx")),
-        "--devices",
-        "HETERO:GPU,CPU",
-    )
-    made.start()
-    yield made
-    made.stop()
+    model = write_layers(tmp_path_factory.mktemp("layered") / "layered.onnx")
+    return show(model, "HETERO:GPU,CPU")
 
 
 @pytest.fixture
-def opened(layered: Server, browser: BrowserContext) -> Page:
+def opened(layered: str, browser: BrowserContext) -> Page:
     """The model of many layers, with nothing pinned and no block opened."""
     page = browser.new_page()
-    page.goto(layered.url)
+    page.goto(layered)
     ready(page)
     if figure(page, "pins"):
         act(page, "hetero.commandOf('reset').run()")

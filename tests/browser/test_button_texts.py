@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES
-from pages import Serve, ready
+from pages import Show, ready
 from playwright.sync_api import Page, expect
 
 DEVICES = (
@@ -24,13 +24,13 @@ TOO_LONG = """() => [...document.querySelectorAll("button, [role=tab], summary")
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (640, 360)])
 def test_buttons_hold_their_texts_beside_long_names(
-    page: Page, serve: Serve, tmp_path: Path, width: int, height: int
+    page: Page, show: Show, tmp_path: Path, width: int, height: int
 ) -> None:
     """As 640 by 360 a browser has a window of 1280 by 720 at 200 %."""
     (tmp_path / "devices.yaml").write_text(DEVICES)
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     page.set_viewport_size({"width": width, "height": height})
-    page.goto(serve(model, "--devices", str(tmp_path / "devices.yaml")).url)
+    page.goto(show(model, str(tmp_path / "devices.yaml")))
     ready(page)
     why = page.locator("#ribbon-text").get_by_role("button", name="why")
     expect(why).to_be_in_viewport(ratio=1)

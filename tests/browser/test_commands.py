@@ -8,8 +8,8 @@ from pathlib import Path
 from conftest import write_layers
 from pages import (
     EXAMPLES,
-    Serve,
     Server,
+    Show,
     act,
     hold,
     node_at,
@@ -190,10 +190,10 @@ def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
     wait_for_figure(page, "pins", 0)
 
 
-def test_the_command_of_exactly_the_typed_words_comes_first(serve: Serve, page: Page) -> None:
+def test_the_command_of_exactly_the_typed_words_comes_first(show: Show, page: Page) -> None:
     """Enter pinned the selection to OpenVINO.CPU."""
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
-    page.goto(serve(model, "--devices", "HETERO:OpenVINO.CPU,CPU").url)
+    page.goto(show(model, "HETERO:OpenVINO.CPU,CPU"))
     ready(page)
     page.keyboard.press("Control+k")
     for typed in ("pin selection CPU", "pin the selection to CPU"):
@@ -276,12 +276,12 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
 
 
 def test_a_change_that_takes_long_says_so_and_can_be_cancelled(
-    serve: Serve, page: Page, tmp_path: Path
+    show: Show, page: Page, tmp_path: Path
 ) -> None:
     large = write_layers(
         tmp_path / "large.onnx", ("a", "b", "c")
     )  # 3,000 ops: seconds of search on three devices
-    page.goto(serve(str(large), "--devices", "HETERO:NPU,GPU,CPU").url)
+    page.goto(show(str(large), "HETERO:NPU,GPU,CPU"))
     ready(page)
     page.select_option("#policy", label="Optimal: throughput")
     says(page.locator("#solving"), "Solving the placement")

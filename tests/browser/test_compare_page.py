@@ -8,22 +8,19 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Serve, ready, says, says_exactly
+from pages import Server, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 
-from editor.sandbox.jobs import JobService
+from editor.placement.placement import Settings
 from editor.web.app_state import AppState
-from editor.web.open_request import OpenRequest
-from editor.workspace.history import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 TABLE = [{"name": "A", "backendName": "OpenVINO.CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
-def measured(serve: Serve, tmp_path: Path, policy: str, **options: str) -> str:
-    """Address of a document whose plan and two kept layouts have measurements; another layout has none."""
-    state = AppState(Store(str(tmp_path / "workspace0")), JobService(), None, EXAMPLES)
-    document = state.open(OpenRequest(MODEL, TABLE))
+def measured(state: AppState, policy: str, **options: str) -> str:
+    """Path of the address of a document whose plan and two kept layouts have measurements; another layout has none."""
+    document = state.create(state.load(Path(MODEL), {}), TABLE, Settings())
     document.set_automatic(policy, options, document.placement.settings.subgraphs)
     ops = document.placement.placed_ops
     found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 4}
@@ -45,15 +42,13 @@ def measured(serve: Serve, tmp_path: Path, policy: str, **options: str) -> str:
             }
             figures = {**found, **ends, "mode": mode, "median": median, "throughput": rate}
             document.keep_run(figures, name, document.placement)
-    state.close()
-    served = serve(MODEL, "--devices", "HETERO:OpenVINO.CPU,CPU")
-    return f"{served.url}/d/{document.id}"
+    return f"/d/{document.id}"
 
 
 def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, server: Server, state: AppState
 ) -> None:
-    page.goto(measured(serve, tmp_path, "priority"))
+    page.goto(server.url + measured(state, "priority"))
     ready(page)
     page.click("role=tab[name='Compare']")
     expect(page.locator("#compare-legend").get_by_text("measured")).to_be_visible()
@@ -111,9 +106,9 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
 
 
 def test_layouts_that_are_not_measured_are_apart_from_those_that_are(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, server: Server, state: AppState
 ) -> None:
-    page.goto(measured(serve, tmp_path, "priority"))
+    page.goto(server.url + measured(state, "priority"))
     ready(page)
     page.click("role=tab[name='Compare']")
     heading = page.locator("#compare-not-measured")
@@ -132,9 +127,8 @@ def test_layouts_that_are_not_measured_are_apart_from_those_that_are(
 
 
 def test_buttons_of_fallbacks_are_within_a_narrow_window(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, server: Server, state: AppState
 ) -> None:
-    state = AppState(Store(str(tmp_path / "workspace0")), JobService(), None, EXAMPLES)
     table = [
         {
             "name": "OpenVINO on the processor",
@@ -143,15 +137,13 @@ def test_buttons_of_fallbacks_are_within_a_narrow_window(
         },
         TABLE[1],
     ]
-    document = state.open(OpenRequest(MODEL, table))
+    document = state.create(state.load(Path(MODEL), {}), table, Settings())
     medians = [0.001] * len(document.placement.subgraphs)
     found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 1}
     run = {**found, "mode": "latency", "median": 0.1, "throughput": 9, "medians": medians}
     document.keep_run(run, "", document.placement)
-    state.close()
-    served = serve(MODEL)
     page.set_viewport_size({"width": 1000, "height": 800})
-    page.goto(f"{served.url}/d/{document.id}")
+    page.goto(f"{server.url}/d/{document.id}")
     ready(page)
     page.click("role=tab[name='Fallbacks']")
     expect(page.locator("#fallbacks-table th", has_text="Subgraphs took")).to_be_attached()
@@ -171,9 +163,9 @@ def test_where_nothing_is_measured_the_chart_is_one_group(fresh: Page) -> None:
     ("policy", "options"), [("optimal", {"objective": "throughput"}), ("pipeline", {})]
 )
 def test_a_plan_that_aims_at_throughput_is_compared_by_its_requests(
-    page: Page, serve: Serve, tmp_path: Path, policy: str, options: dict[str, str]
+    page: Page, server: Server, state: AppState, policy: str, options: dict[str, str]
 ) -> None:
-    page.goto(measured(serve, tmp_path, policy, **options))
+    page.goto(server.url + measured(state, policy, **options))
     ready(page)
     page.click("role=tab[name='Compare']")
     heading = page.locator("#compare-legend")
@@ -216,20 +208,17 @@ def test_a_comparison_follows_what_is_measured(fresh: Page) -> None:
 
 
 def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, server: Server, state: AppState, tmp_path: Path
 ) -> None:
     # two chains with an op on A each: they are not connected, and yet may be one subgraph
     inputs = [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]]
     model = write_dag(tmp_path / "dag.onnx", inputs)
-    state = AppState(Store(str(tmp_path / "workspace0")), JobService(), None, tmp_path)
-    document = state.open(OpenRequest(str(model), TABLE))
+    document = state.create(state.load(model, {}), TABLE, Settings())
     document.paint(range(9), 1)
     document.paint([2, 5], 0)
     document.keep_layout("fewest")
     document.set_automatic("priority", {}, "connected")
-    state.close()
-    served = serve(str(model), "--devices", "HETERO:OpenVINO.CPU,CPU")
-    page.goto(f"{served.url}/d/{document.id}")
+    page.goto(f"{server.url}/d/{document.id}")
     ready(page)
     page.click("role=tab[name='Compare']")
     page.wait_for_selector("#compare-table")

@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import EXAMPLES, Serve, act, fold_out, hold, ready, says, until, wait_for_figure
+from pages import EXAMPLES, Serve, Show, act, fold_out, hold, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -272,11 +272,11 @@ def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
 
 
 def test_the_name_of_a_device_stays_in_one_line_beside_what_it_cannot_run(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
     """Beside a long text, letters of the name stood below each other."""
     whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
-    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    page.goto(show(whisper, "HETERO:NPU(hailo8),OpenVINO.CPU"))
     ready(page)
     act(page, "heteroCy.nodes('.group')[1].select()")
     row = page.locator("#inspector .hover-row").first
@@ -316,13 +316,9 @@ def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) ->
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))
 
 
-def test_exports_that_keep_the_split_come_before_those_that_do_not(
-    page: Page, serve: Serve
-) -> None:
-    served = serve(
-        str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:OpenVINO.CPU,CPU"
-    )
-    page.goto(served.url)
+def test_exports_that_keep_the_split_come_before_those_that_do_not(page: Page, show: Show) -> None:
+    address = show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:OpenVINO.CPU,CPU")
+    page.goto(address)
     ready(page)
     own = page.get_by_role("group", name="For these devices")
     page.click("#export")

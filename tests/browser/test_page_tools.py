@@ -11,8 +11,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from pages import (
-    Serve,
     Server,
+    Show,
     act,
     figure,
     fills,
@@ -587,13 +587,13 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
 
 
 def test_a_device_that_is_not_here_says_what_it_needs_and_its_stand_in_has_no_speed(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     table = tmp_path / "devices.yaml"
     table.write_text(
         "- name: NPU\n  supported: [Conv, Clip, Add, Gemm, Reshape, {op: ReduceMean, where: rank == 3}]\n- name: CPU\n"
     )
-    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), str(table)))
     ready(page)
     page.mouse.move(*node_at(page, 97))
     says(page.locator("#hover"), "NPU: ReduceMean: needs rank 3; this op has rank 4")
@@ -721,12 +721,12 @@ def test_pages_about_the_server_s_routes_are_off(path: str, server: Server) -> N
 
 
 def test_a_long_message_is_folded_for_the_graph_is_below(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     table = tmp_path / "small.yaml"
     entry = "- {{name: {}, backendName: CPU, memory: 4 MB}}\n"
     table.write_text(entry.format("A") + entry.format("B"))
-    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), str(table)))
     ready(page)
     page.select_option("#policy", label="Optimal within memory")
     message = page.locator("#notice .message")
@@ -737,12 +737,12 @@ def test_a_long_message_is_folded_for_the_graph_is_below(
 
 
 def test_a_pin_without_room_names_the_device_until_an_edit_succeeds(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     table = tmp_path / "small.yaml"
     table.write_text("- {name: Small, backendName: CPU, memory: 7 MB}\n- {name: CPU}\n")
     page.clock.install()
-    page.goto(serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", str(table)).url)
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), str(table)))
     ready(page)
     page.select_option("#policy", label="Optimal within memory")
     until(page, "hetero.page.view.policy === 'memory'")
@@ -765,11 +765,9 @@ def test_a_pin_without_room_names_the_device_until_an_edit_succeeds(
         expect(refused).to_have_count(0)
 
 
-def test_devices_are_introduced_with_their_runtime(page: Page, serve: Serve) -> None:
-    server = serve(
-        str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:CPU,OpenVINO.CPU"
-    )
-    page.goto(server.url)
+def test_devices_are_introduced_with_their_runtime(page: Page, show: Show) -> None:
+    address = show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:CPU,OpenVINO.CPU")
+    page.goto(address)
     ready(page)
     says(page.locator("[data-device='CPU'] .device-what").first, "ONNX Runtime")
     rows = page.locator("#inspector .share")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from conftest import EXAMPLES
-from pages import Serve, act, figure, ready, says, says_exactly, until
+from pages import Show, act, figure, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
 
 COVERED = """() => {
@@ -116,9 +116,9 @@ def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh
     says_exactly(verdict.locator("b"), measured)
 
 
-def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, serve: Serve) -> None:
-    made = serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:OpenVINO,CPU")
-    page.goto(made.url)
+def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, show: Show) -> None:
+    address = show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:OpenVINO,CPU")
+    page.goto(address)
     ready(page)
     names = page.evaluate("""
         heteroCy.nodes('.op').map((node) => {
@@ -131,10 +131,10 @@ def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, serve: Serve) -> 
     assert [name for name, wide, room in names if wide > room] == []
 
 
-def test_names_stay_readable_when_the_tables_open(page: Page, serve: Serve) -> None:
-    made = serve(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+def test_names_stay_readable_when_the_tables_open(page: Page, show: Show) -> None:
+    address = show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:OpenVINO,CPU")
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.goto(made.url)
+    page.goto(address)
     ready(page)
     first = page.evaluate("heteroCy.zoom()")
     page.click("role=tab[name=Transfers]")
@@ -145,13 +145,11 @@ def test_names_stay_readable_when_the_tables_open(page: Page, serve: Serve) -> N
     until(page, f"heteroCy.zoom() === {first}")
 
 
-def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(
-    page: Page, serve: Serve
-) -> None:
+def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(page: Page, show: Show) -> None:
     """Beside open tables a window of a laptop showed the first half of ResNet-50."""
-    made = serve(str(EXAMPLES / "models" / "resnet50.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    address = show(str(EXAMPLES / "models" / "resnet50.onnx"), "HETERO:OpenVINO,CPU")
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.goto(made.url)
+    page.goto(address)
     ready(page)
     first = page.evaluate("heteroCy.zoom()")
     page.click("role=tab[name=Transfers]")
@@ -169,13 +167,9 @@ def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(
     until(page, f"({COVERED})() === 0 && heteroCy.zoom() > 0.4")
 
 
-def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, serve: Serve) -> None:
+def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, show: Show) -> None:
     """A paragraph that ended with an ellipsis stood before what the plan is compared with."""
-    page.goto(
-        serve(
-            str(EXAMPLES / "models" / "mobilenetv2.onnx"), "--devices", "HETERO:NPU(hailo8),CPU"
-        ).url
-    )
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:NPU(hailo8),CPU"))
     ready(page)
     verdict = page.locator("#verdict")
     summary, entries = verdict.locator("summary"), verdict.locator(".folds li")

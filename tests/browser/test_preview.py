@@ -10,7 +10,7 @@ import onnx
 import pytest
 from conftest import write_dag
 from onnx import TensorProto, helper
-from pages import EXAMPLES, Serve, Server, hold, ready, says, until
+from pages import EXAMPLES, Serve, Server, Show, hold, ready, says, until
 from playwright.sync_api import BrowserContext, Page, expect
 
 _PICTURE = """() => [...document.querySelectorAll('#preview rect')].map((r) => {
@@ -70,9 +70,7 @@ def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(
     expect(page.locator("#preview")).to_have_count(0)
 
 
-def test_names_are_text_in_the_picture(
-    browser: BrowserContext, tmp_path: Path, serve: Serve
-) -> None:
+def test_names_are_text_in_the_picture(browser: BrowserContext, tmp_path: Path, show: Show) -> None:
     evil = "<img src=x onerror=alert(1)><img src=x>"  # names of tensors are cut at their beginning
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -85,11 +83,11 @@ def test_names_are_text_in_the_picture(
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
     )
-    made = serve(str(path), "--devices", "HETERO:CPU")
+    address = show(str(path), "HETERO:CPU")
     page = browser.new_page()
     alerts: list[str] = []
     page.on("dialog", lambda d: alerts.append(d.message))
-    page.goto(made.url)
+    page.goto(address)
     ready(page)
     html = urllib.request.urlopen(page.url).read().decode()
     assert "&lt;img src=x&gt;" in html and "<img" not in html and "evil&amp;amp;.onnx" in html
@@ -102,16 +100,10 @@ def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
     assert page.locator("#preview").count() == 0
 
 
-def test_bends_lead_edges_around_nodes(page: Page, serve: Serve) -> None:
+def test_bends_lead_edges_around_nodes(page: Page, show: Show) -> None:
     """A long edge beside a chain runs clear of the chain's nodes."""
-    made = serve(
-        str(EXAMPLES / "models" / "resnet50.onnx"),
-        "--define",
-        "batch=1",
-        "--devices",
-        "HETERO:GPU,CPU",
-    )
-    page.goto(made.url)
+    address = show(str(EXAMPLES / "models" / "resnet50.onnx"), "HETERO:GPU,CPU", batch=1)
+    page.goto(address)
     ready(page)
     page.select_option("#detail-mode", label="Every op")
     until(page, "heteroCy.nodes('.group').length === 0 && heteroCy.nodes('.op').length > 100")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from decoders import plain_decoder
-from pages import Serve, ready, says, says_exactly
+from pages import Show, ready, says, says_exactly
 from playwright.sync_api import Locator, Page, expect
 
 from editor.text import in_words
@@ -42,10 +42,10 @@ def test_scripts_and_server_write_the_same_figures(opened: Page) -> None:
         assert shown == [in_words(value, rough) for value in values]
 
 
-def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_path: Path) -> None:
+def test_predictions_on_assumed_speeds_are_rough(page: Page, show: Show, tmp_path: Path) -> None:
     model, devices = plain_decoder(tmp_path / "decoder.onnx"), tmp_path / "devices.yaml"
     devices.write_text(ASSUMED + HOST)
-    page.goto(serve(str(model), "--devices", str(devices)).url)
+    page.goto(show(str(model), str(devices)))
     ready(page)
     expect_rough(page.locator("#verdict .headline"))
     page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
@@ -81,14 +81,14 @@ def test_predictions_on_assumed_speeds_are_rough(page: Page, serve: Serve, tmp_p
 
 
 def test_a_set_on_assumed_speeds_is_rough_and_more_where_they_are_stated(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     folder, devices = tmp_path / "models", tmp_path / "devices.yaml"
     folder.mkdir()
     for seed in range(2):
         plain_decoder(folder / f"decoder{seed}.onnx", seed)
     devices.write_text(ASSUMED + HOST)
-    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    page.goto(show(str(folder), str(devices)))
     expect_rough(page.locator(".set-figure"))
     row = page.locator("tr[data-model=decoder0]")
     for cell in (2, 3):  # one run, and in an answer
@@ -99,6 +99,6 @@ def test_a_set_on_assumed_speeds_is_rough_and_more_where_they_are_stated(
     says(page.locator("#notice"), re.compile(r"an answer takes about [\d.]+ [mµ]?s, as before"))
 
     devices.write_text(STATED + HOST)
-    page.goto(serve(str(folder), "--devices", str(devices)).url)
+    page.goto(show(str(folder), str(devices)))
     says_exactly(page.locator(".set-figure"), TIME)
     expect(page.get_by_text(re.compile("about"))).to_have_count(0)

@@ -11,13 +11,13 @@ import onnx
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from decoders import plain_decoder
-from pages import Serve, ready, says, says_exactly
+from pages import Show, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 from weighted_chain import weighted_chain
 
 
 def test_a_set_is_opened_changed_edited_and_exported(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
@@ -30,8 +30,8 @@ def test_a_set_is_opened_changed_edited_and_exported(
         "- {name: Card, backendName: CPU, memory: 30MB, peakCompute: 1.0e+13}\n"
         "- {name: CPU, backendName: CPU}\n"
     )
-    served = serve(str(folder), "--devices", str(devices))
-    page.goto(served.url)
+    address = show(str(folder), str(devices))
+    page.goto(address)
     expect(page.get_by_role("heading", name="mobilenetv2 + decoder")).to_be_visible()
     rows = page.locator("[data-model]")
     expect(rows).to_have_count(2)
@@ -117,7 +117,7 @@ def test_a_set_is_opened_changed_edited_and_exported(
     says_exactly(figure, after)
 
 
-def two_chains(serve: Serve, tmp_path: Path, memory: str) -> str:
+def two_chains(show: Show, tmp_path: Path, memory: str) -> str:
     """The address of a set of two models, "first" and "second", on a card of so much memory and the CPU."""
     folder, side = tmp_path / "models", 128
     for name in ("first", "second"):
@@ -127,13 +127,13 @@ def two_chains(serve: Serve, tmp_path: Path, memory: str) -> str:
         f"- {{name: Card, backendName: GPU, memory: {memory}, peakCompute: 10 TFLOPS, peakDramBw: 400 GB/s}}\n"
         "- {name: CPU, backendName: CPU}\n"
     )
-    return serve(str(folder), "--devices", str(devices)).url
+    return show(str(folder), str(devices))
 
 
 def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
-    page.goto(two_chains(serve, tmp_path, "400kB"))
+    page.goto(two_chains(show, tmp_path, "400kB"))
     unfit = page.get_by_text("Does not fit: Card needs")
     expect(page.locator(".set-figure")).to_be_visible()
     expect(unfit).to_have_count(0)
@@ -161,10 +161,10 @@ def test_a_set_that_does_not_fit_says_so_and_is_placed_within_memory_and_undone(
 
 
 def test_an_open_model_of_a_set_follows_strokes_in_another(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     """What the others take stayed what it was when the set was placed."""
-    page.goto(two_chains(serve, tmp_path, "1MB"))
+    page.goto(two_chains(show, tmp_path, "1MB"))
     other = page.context.new_page()
     address = page.get_by_role("link", name="first", exact=True).get_attribute("href")
     other.goto(page.url.rstrip("/").split("/set")[0] + str(address))
@@ -188,7 +188,7 @@ def test_an_open_model_of_a_set_follows_strokes_in_another(
 
 
 def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     folder, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -204,7 +204,7 @@ def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
             size_threshold=100,
         )
         (folder / location).rename(elsewhere / location)
-    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    page.goto(show(str(folder), "HETERO:CPU"))
     bar = page.get_by_role("alert")
     for name in ("first", "second"):
         said = page.get_by_text(f"the weights in {name}.bin are not here")
@@ -239,12 +239,12 @@ def test_weights_that_a_model_of_a_set_lacks_are_said_once_and_can_be_added(
 
 
 def test_the_device_table_of_a_set_is_edited_on_its_page(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     folder = tmp_path / "models"
     for name in ("first", "second"):
         weighted_chain(folder / f"{name}.onnx", 3, 128)
-    page.goto(serve(str(folder), "--devices", "HETERO:CPU").url)
+    page.goto(show(str(folder), "HETERO:CPU"))
     row = page.locator("[data-model=first]")
     expect(row.get_by_text("CPU 3")).to_be_visible()
     memory = page.get_by_role("textbox", name="Memory of CPU")

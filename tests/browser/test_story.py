@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 from conftest import EXAMPLES, write_dag
 from pages import (
-    Serve,
     Server,
+    Show,
     act,
     hold,
     ready,
@@ -82,10 +82,10 @@ def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
     until(page, "hetero.selectedOps().length > 20 && hetero.selectedOps().length < 80")
 
 
-def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, serve: Serve) -> None:
+def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, show: Show) -> None:
     """Parts that are hardly wider than a line have one too; there is none while a part is dragged over."""
     whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
-    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    page.goto(show(whisper, "HETERO:NPU(hailo8),OpenVINO.CPU"))
     ready(page)
     card, ribbon = page.locator("#ribbon-hover"), page.locator("#ribbon-canvas")
     box = ribbon.bounding_box()
@@ -126,11 +126,11 @@ def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
 
 
 def test_where_all_ops_are_on_one_device_the_page_says_so(
-    serve: Serve, browser: BrowserContext
+    show: Show, browser: BrowserContext
 ) -> None:
-    server = serve(MOBILENET, "--devices", "HETERO:CPU")
+    address = show(MOBILENET, "HETERO:CPU")
     page = browser.new_page()
-    page.goto(server.url)
+    page.goto(address)
     ready(page)
     says_exactly(
         page.locator("#ribbon-text"), "All 100 ops run on CPU. Add a device to place ops on it."
@@ -144,7 +144,7 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(
 
 
 def test_weights_that_are_not_there_are_said_once_and_can_be_added(
-    serve: Serve, browser: BrowserContext, tmp_path: Path
+    show: Show, browser: BrowserContext, tmp_path: Path
 ) -> None:
     """What needs them could be pressed, and failed."""
     onnx.save(
@@ -157,7 +157,7 @@ def test_weights_that_are_not_there_are_said_once_and_can_be_added(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "w.bin").rename(elsewhere / "w.bin")
-    url = serve(str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU").url
+    url = show(str(tmp_path / "m.onnx"), "HETERO:CPU")
     page = browser.new_page()
     page.goto(url)
     ready(page)
@@ -677,19 +677,16 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
 
 
 def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
     """After four seconds, the block of the first op took the place of all that a row of Fallbacks had selected."""
-    made = serve(
+    address = show(
         str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"),
-        "--define",
-        "batch=1",
-        "--define",
-        "sequence=8",
-        "--devices",
         "HETERO:NPU(edgetpu as int8),CPU",
+        batch=1,
+        sequence=8,
     )
-    page.goto(made.url)
+    page.goto(address)
     ready(page)
     page.click("role=tab[name=Fallbacks]")
     says(page.locator("#fallbacks"), "If they ran there, a run would take")
@@ -718,11 +715,9 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
     wait_for_figure(page, "pins", 0)
 
 
-def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, serve: Serve) -> None:
-    made = serve(
-        str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "--devices", "HETERO:OpenVINO,CPU"
-    )
-    page.goto(made.url)
+def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, show: Show) -> None:
+    address = show(str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "HETERO:OpenVINO,CPU")
+    page.goto(address)
     ready(page)
     first = page.evaluate("hetero.opsOf(heteroCy.nodes('.group')[0])[0]")
     act(
@@ -735,10 +730,10 @@ def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, se
     until(page, "heteroCy.nodes('.part').length === 0 && hetero.selectedOps().length > 1")
 
 
-def test_a_click_right_after_a_command_selected_ops_counts(page: Page, serve: Serve) -> None:
+def test_a_click_right_after_a_command_selected_ops_counts(page: Page, show: Show) -> None:
     """For 40 milliseconds after a command, what was clicked was not reported."""
-    made = serve(MOBILENET, "--devices", "HETERO:CPU")
-    page.goto(made.url)
+    address = show(MOBILENET, "HETERO:CPU")
+    page.goto(address)
     ready(page)
     page.evaluate("""async () => {
         hetero.set('selection', { data: { ops: hetero.page.view.ops.slice(0, 2), select: true } });
@@ -752,18 +747,15 @@ def test_a_click_right_after_a_command_selected_ops_counts(page: Page, serve: Se
 
 
 def test_a_row_of_transfers_opens_the_block_that_the_tensor_comes_from(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
-    made = serve(
+    address = show(
         str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"),
-        "--define",
-        "batch=1",
-        "--define",
-        "sequence=8",
-        "--devices",
         "HETERO:NPU(edgetpu as int8),CPU",
+        batch=1,
+        sequence=8,
     )
-    page.goto(made.url)
+    page.goto(address)
     ready(page)
     closed = page.evaluate("heteroCy.nodes('.op').length")
     page.click("role=tab[name='Transfers']")

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from conftest import write_layers
-from pages import EXAMPLES, Serve, act, fold_out, ready, says, says_exactly, until
+from pages import EXAMPLES, Show, act, fold_out, ready, says, says_exactly, until
 from playwright.sync_api import Locator, Page, expect
 
 SHAPED = "hetero.page.cy.edges('.shaped').length"
@@ -105,10 +105,10 @@ def test_edges_in_sight_have_shapes_from_as_near_as_they_can_be_read(fresh: Page
     until(page, f"{SHAPED} === 0")
 
 
-def test_no_shape_is_behind_a_node(page: Page, serve: Serve) -> None:
+def test_no_shape_is_behind_a_node(page: Page, show: Show) -> None:
     """Edges that bend right below a node, and short ones between tall blocks, had theirs behind it."""
-    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--devices", "HETERO:CPU")
-    page.goto(made.url)
+    address = show(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "HETERO:CPU")
+    page.goto(address)
     ready(page)
     for labels in (60, 200):
         before = page.evaluate("heteroCy.nodes().length")
@@ -135,11 +135,11 @@ ON_EACH_OTHER = """(mode) => {
 
 
 def test_no_shape_is_on_another_and_several_tensors_are_one_label(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     """Of edges that leave a subgraph together, the texts were printed on each other: "1×128×9616"."""
     whisper = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
-    page.goto(serve(whisper, "--devices", "HETERO:NPU(hailo8),OpenVINO.CPU").url)
+    page.goto(show(whisper, "HETERO:NPU(hailo8),OpenVINO.CPU"))
     ready(page)
     act(page, "hetero.askDetail({ do: 'mode', mode: 'subgraphs' })")
     until(page, "hetero.page.detail.mode === 'subgraphs'")
@@ -234,11 +234,11 @@ def only_the_end_is_seen(element: Locator) -> bool:
 
 
 def test_the_ends_of_long_names_are_seen_where_they_are_listed(
-    page: Page, serve: Serve, tmp_path: Path
+    page: Page, show: Show, tmp_path: Path
 ) -> None:
     """Names of one model begin alike: of seven results, and of what was painted where, only the beginning was seen."""
     model = write_layers(tmp_path / "m.onnx", ("of_a_long_name" * 9,))
-    page.goto(serve(str(model), "--devices", "HETERO:GPU,CPU").url)
+    page.goto(show(str(model), "HETERO:GPU,CPU"))
     ready(page)
     expect(page.locator("#find")).to_have_attribute(
         "placeholder", "Find: layer:20-39 neg, or op == Neg"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pages import EXAMPLES, Serve, ready, says, wait_for_figure
+from pages import EXAMPLES, Show, ready, says, wait_for_figure
 from playwright.sync_api import Page, expect
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
 
 def test_a_float_model_on_a_device_of_int8_has_one_click_to_plan_it_as_int8(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
     """The Edge TPU opened with all ops on the CPU; the way out was a row of a closed table."""
-    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),CPU").url)
+    page.goto(show(MODEL, "HETERO:NPU(edgetpu),CPU"))
     ready(page)
     verdict = page.locator("#verdict")
     words = "NPU takes int8 or uint8 only; this model is float32"
@@ -25,8 +25,8 @@ def test_a_float_model_on_a_device_of_int8_has_one_click_to_plan_it_as_int8(
     says(page.locator("#devices [data-row-device='0']"), "100 ops")
 
 
-def test_a_device_says_where_its_limits_are_from_and_of_when(page: Page, serve: Serve) -> None:
-    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),H(hailo8),CPU").url)
+def test_a_device_says_where_its_limits_are_from_and_of_when(page: Page, show: Show) -> None:
+    page.goto(show(MODEL, "HETERO:NPU(edgetpu),H(hailo8),CPU"))
     ready(page)
     page.click("role=tab[name='Devices']")
     official = page.get_by_text("Its limits: published list of 2019, read 2026-11-23.")
@@ -39,9 +39,9 @@ def test_a_device_says_where_its_limits_are_from_and_of_when(page: Page, serve: 
 
 
 def test_pins_against_the_table_are_counted_and_dropped_without_the_others(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
-    page.goto(serve(MODEL, "--devices", "HETERO:NPU(edgetpu),CPU").url)
+    page.goto(show(MODEL, "HETERO:NPU(edgetpu),CPU"))
     ready(page)
     verdict = page.locator("#verdict")
     page.evaluate("hetero.paint([hetero.page.view.ops[9]], 1)")
@@ -73,9 +73,9 @@ def test_pins_against_the_table_are_counted_and_dropped_without_the_others(
 
 
 def test_time_that_is_lost_stays_an_estimate_beside_what_a_benchmark_measured(
-    page: Page, serve: Serve
+    page: Page, show: Show
 ) -> None:
-    page.goto(serve(MODEL, "--devices", str(EXAMPLES / "devices" / "runtimes.yaml")).url)
+    page.goto(show(MODEL, str(EXAMPLES / "devices" / "runtimes.yaml")))
     ready(page)
     page.click("role=tab[name='Fallbacks']")
     head = page.locator("#fallbacks-table thead")
