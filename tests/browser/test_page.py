@@ -510,10 +510,10 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     until(page, "window.heteroCy.nodes(':selected').length > 0")
     page.keyboard.press("2")
     page.keyboard.press("t")
-    until(page, "document.querySelector('[data-figure=pins]').dataset.value !== '0'")
+    expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
     says(page.locator("#history"), "ops →")
     page.click("#history .step >> nth=-1")
-    until(page, "document.querySelector('[data-figure=pins]').dataset.value === '0'")
+    wait_for_figure(page, "pins", 0)
     page.select_option("#detail-mode", label="Subgraphs")
     until(page, "window.heteroCy.nodes('.op').length === window.heteroCy.nodes('.group').length")
 
@@ -543,7 +543,7 @@ def test_the_map_shows_paints_and_leads_to_an_op(page: Page, server: Server) -> 
     page.keyboard.up("Shift")
     until(
         page,
-        "Number(document.querySelector('[data-figure=pins]').dataset.value) > 100",
+        "Number(document.querySelector('[data-figure=pins]')?.dataset.value) > 100",
         timeout=20_000,
     )
     page.keyboard.press("?")
@@ -593,7 +593,7 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.click("#compare-start")
     page.wait_for_timeout(500)
     page.click("[data-layout-use='three parts']")
-    until(page, "document.querySelector('[data-figure=subgraphs]').dataset.value === '3'")
+    wait_for_figure(page, "subgraphs", 3)
     chosen = page.locator("#compare-table tr", has_text="three parts")
     expect(chosen.get_by_text("same plan")).to_be_visible()  # layouts are compared again
     expect(page.locator(".outdated")).to_be_hidden()

@@ -107,7 +107,7 @@ def test_the_figure_of_a_plan_is_its_measurement_until_the_plan_is_another(fresh
         page,
         "hetero.edit({ do: 'paint', ops: [...hetero.page.index.keys()].slice(0, 3), device: 1 })",
     )
-    until(page, f"Number(document.querySelector('[data-figure=pins]').dataset.value) > {pins}")
+    until(page, f"Number(document.querySelector('[data-figure=pins]')?.dataset.value) > {pins}")
     says(verdict, "not measured")
     page.click("#undo")
     says_exactly(verdict.locator("b"), measured)
