@@ -47,7 +47,6 @@ from pages import (  # noqa: E402,F401  # fixtures for tests of the page
     page,
     page_jobs,
     profile,
-    pytest_runtest_teardown,
     serve,
     server,
     show,

@@ -222,28 +222,13 @@ def _answers(context: BrowserContext) -> bool:
     return True
 
 
-_running: list[Chromium] = []
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
 def chromium(profile: Path) -> Iterator[Chromium]:
-    _running.append(Chromium(profile))
-    yield _running[-1]
-    _running.pop().close()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Ends Chromium after a file whose next one has no page first.
-
-    Playwright keeps an event loop running, in which ``asyncio.run`` refuses.
-    """
-    yield
-    stays = nextitem is not None and (
-        nextitem.path == item.path or "chromium" in getattr(nextitem, "fixturenames", ())
-    )
-    for each in () if stays else _running:
-        each.close()
+    made = Chromium(profile)
+    yield made
+    made.close()
 
 
 @pytest.fixture
