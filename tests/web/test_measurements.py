@@ -183,6 +183,21 @@ def test_a_profile_that_a_benchmark_contradicts_is_doubtful_beside_its_figure(
         assert ("3x too high for this plan. Profile again." in str(shown)) == (costs == "measured")
 
 
+def test_an_estimate_that_a_benchmark_contradicts_leads_to_a_profile(
+    document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    predicted = figures_of(document)["predicted"]
+    assert predicted is not None
+    figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
+    quiet, busy = {"disturbances": []}, {"disturbances": ["other programs ran"]}
+    for factor, report, leads in ((1, quiet, False), (3, quiet, True), (3, busy, False)):
+        run = {**figures, "median": predicted / factor, "report": report}
+        document.keep_run(run, "", document.placement)
+        shown = str(verdict(document))
+        assert ("run-bench-profile" in shown) == ("3x too high for this plan" in shown) == leads
+
+
 def test_the_end_of_a_benchmark_leaves_the_event_loop_free_while_another_program_holds_the_database(
     state: AppState, document: Document, tmp_path: Path
 ) -> None:

@@ -43,3 +43,13 @@ def doubtful_badge(document: Document) -> html.Span | None:
     """Stands beside what was worked out from profiles that a measurement contradicts."""
     why = doubt_of_profiles(document)
     return html.Span("doubtful", className="noisy doubtful", title=why) if why else None
+
+
+def way_to_profile(document: Document) -> html.Button | None:
+    """Stands beside an estimate that a quiet measurement contradicts, where no profile is there."""
+    run = measured_run(document, "latency")
+    if run is None or has_profile(document) or run.figures.get("report", {}).get("disturbances"):
+        return None
+    why = contradiction(document, predicted_of(document)[0] or 0.0)
+    command = {"data-command": "run-bench-profile"}
+    return html.Button("Profile", className="link", title=why, **command) if why else None

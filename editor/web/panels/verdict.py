@@ -23,7 +23,7 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
-from editor.web.panels.doubts import doubtful_badge
+from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import (
     basis_badge,
@@ -230,7 +230,10 @@ def _said(document: Document) -> list[Any]:
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
         beside = _beside_unsplit(figures, _alone(document), unit)
-        return [_headline(now, doubtful_badge(document)), _sentence(said, *beside)]
+        return [
+            _headline(now, doubtful_badge(document) or way_to_profile(document)),
+            _sentence(said, *beside),
+        ]
     if not now.figure:
         return [
             _headline(Headline("Not measured", None, None, "")),
@@ -312,13 +315,13 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
     return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer"
 
 
-def _headline(now: Headline, doubt: html.Span | None = None) -> html.Div:
+def _headline(now: Headline, doubtful: Any = None) -> html.Div:
     parts: list[Any] = [html.B(now.figure), now.badge]
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))
     if now.beside:
-        parts += [html.Span(now.beside, className="beside"), doubt]
+        parts += [html.Span(now.beside, className="beside"), doubtful]
     return html.Div(parts, className="headline")
 
 
