@@ -48,7 +48,7 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     assert all(name in str(page.locator("#sizes-open").get_attribute("title")) for name in sizes)
     page.set_viewport_size({"width": 1280, "height": 720})
     page.click("role=tab[name=Benchmark]")
-    expect(page.get_by_label("Prompt tokens")).to_be_visible()
+    expect(page.locator("#bench-prompt")).to_be_visible()
     expect(page.locator("#bench-mode")).to_have_value("tokens")
     expect(page.locator("#bench-progress")).to_be_hidden()
     five_digits = (
@@ -86,7 +86,7 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     page = opened
     page.click("role=tab[name=Benchmark]")
     expect(page.locator("#bench-mode")).to_be_visible()
-    expect(page.get_by_label("Prompt tokens")).to_be_hidden()
+    expect(page.locator("#bench-prompt")).to_be_hidden()
     assert "Tokens" not in page.locator("#bench-mode").inner_text()
     page.keyboard.press("Control+k")
     page.locator(".palette-field").fill("prefill")
