@@ -52,7 +52,7 @@ class ResizeByRepeat(Idea):
         return op.Reshape(made, whole_numbers(op, [batch, depth, high * rows, wide * columns]))
 
     def _times(self, x: ir.Value | None, y: ir.Value | None) -> tuple[int, int] | None:
-        """How often rows and columns are repeated; None where that is no whole number."""
+        """How often rows and columns are repeated; None where that is not a whole number."""
         before, after = (None if value is None else self.shape(value) for value in (x, y))
         if before is None or after is None or len(before) != 4 or before[:2] != after[:2]:
             return None

@@ -469,7 +469,7 @@ def parse_unchecked(value: Any) -> tuple[Unchecked, ...]:
     """What an entry says of ops that is not checked.
 
     Raises:
-        DeviceTableError: an op is unknown, or it is no mapping of texts; without file and line.
+        DeviceTableError: an op is unknown, or it is not a mapping of texts; without file and line.
     """
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise DeviceTableError(

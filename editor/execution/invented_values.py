@@ -192,7 +192,7 @@ class Inventor:
         """Two values for an input that is a sequence; its type is in the model file only.
 
         Raises:
-            ValueError: they would be too large, or are no tensors of numbers.
+            ValueError: they would be too large, or are not tensors of numbers.
         """
         name = self.graph.tensor_names[tensor]
         inputs = read_model(self.graph.path).graph.input

@@ -27,7 +27,7 @@ def tensors_of(path: Path) -> list[str]:
     """The names of a file's tensors, in its order.
 
     Raises:
-        ExportError: it cannot be read, or is no GGUF file.
+        ExportError: it cannot be read, or is not a GGUF file.
     """
     try:
         with path.open("rb") as file:

@@ -101,7 +101,7 @@ def operators_of(path: Path) -> list[Operator]:
     """The operators of the first subgraph of a file, in its order.
 
     Raises:
-        ExportError: the file is no TensorFlow Lite model.
+        ExportError: the file is not a TensorFlow Lite model.
     """
     try:
         data = path.read_bytes()

@@ -86,7 +86,7 @@ def write_llama_cpp(
         buffers: ``DEVICE=BUFFER,...``, for devices whose buffer is not known.
 
     Raises:
-        ExportError: the file is no GGUF file or has no tensor of the model, or llama.cpp has no buffer for a device.
+        ExportError: the file is not a GGUF file or lacks a tensor of the model, or llama.cpp has no buffer for a device.
     """
     graph, found = placement.graph, _ops_of_modules(placement.graph)
     on = {

@@ -81,7 +81,7 @@ def _reads_others(graph: Graph, op: int, own: list[int]) -> bool:
 
 
 def _is_read(graph: Graph, op: int, own: list[int]) -> bool:
-    """Whether a result of an op, which is no constant, leaves its group."""
+    """Whether a result of an op that is computed in a run leaves its group."""
     members, outputs = set(own), set(graph.outputs.tolist())
     return not graph.op_is_constant[op] and any(
         tensor in outputs or not members.issuperset(graph.readers[tensor].tolist())

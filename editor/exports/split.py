@@ -132,7 +132,7 @@ def _open_parts(placement: Placement) -> list[SubModel | None]:
 def _for_openvino(graph: Graph, part: SubModel, device: Device) -> dict[str, Any]:
     """How OpenVINO compiles a subgraph of one of its devices; nothing where the script must not.
 
-    That is where values would pass that are no arrays, and where caches of a fixed size are read, in which OpenVINO
+    That is where values other than arrays would pass, and where caches of a fixed size are read, in which OpenVINO
     2026.4 is wrong; plans that run here open them.
     """
     names = (*part.inputs, *part.outputs)

@@ -228,7 +228,7 @@ class Graph:
     sha256: str
     define: Mapping[str, int]
     chosen: Mapping[str, int]
-    """The part of ``define`` that is no size: values of inputs, which are constants here, and ``keep_functions``"""
+    """The part of ``define`` beside sizes: values of inputs, which are constants here, and ``keep_functions``"""
     branches: tuple[tuple[str, bool], ...]
     """Key of each If that was replaced by a branch, and its condition, in the order of the replacements"""
     unbound: tuple[str, ...]

@@ -156,7 +156,7 @@ def settings_inputs(graph: Graph, op: int) -> Iterator[tuple[int, str]]:
 
 
 def weights_of_op(graph: Graph, op: int) -> list[tuple[int, int]]:
-    """Constant inputs of an op that are no settings: (place, tensor), where the place is that in the float op."""
+    """Constant inputs of an op other than settings: (place, tensor), with the place in the float op."""
     settings = {position for position, _ in settings_inputs(graph, op)}
     kind = graph.op_types[op]
     found: list[tuple[int, int]] = []
@@ -174,7 +174,7 @@ class _Side:
 
     graph: Graph
     compared: Bools
-    """[op] whether it is no constant"""
+    """[op] whether it is computed in a run"""
     source: Ints
     target: Ints
     slot: Ints

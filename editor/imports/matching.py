@@ -257,7 +257,7 @@ class OpNames:
         return None
 
     def _between(self, first: str, last: str) -> list[int]:
-        """Ops on paths from one op to another, with both; the names may be of weights, which are no ops."""
+        """Ops on paths from one op to another, with both; the names may be those of weights."""
         a, b = self._end(first, starts=True), self._end(last, starts=False)
         self._ranges += 1
         if not a or not b or self._ranges > _MAX_RANGES:

@@ -110,7 +110,7 @@ def _found(kind: str, path: Path, layers: Sequence[Layer]) -> ImportedAffinities
 def of_layers(
     graph: Graph, devices: Sequence[Device], imported: ImportedAffinities
 ) -> ImportedAffinities:
-    """The affinities that follow from layers; a problem for each provider that is no device, and for layers without ops."""
+    """The affinities that follow from layers; a problem for each provider that is not a device, and for layers without ops."""
     named: dict[int, str] = {}
     joined: dict[int, str] = {}
     problems: list[str] = []

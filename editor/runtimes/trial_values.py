@@ -263,7 +263,7 @@ def _wide_numbers(  # noqa: PLR0912  # one branch per family of ops
     dtype: np.dtype[Any],
     bits: int,
 ) -> Array | None:
-    """Values up to the ends of the type with results that it can hold; None where the operand is no data."""
+    """Values up to the ends of the type with results that it can hold; None where the operand is not data."""
     kind = node.op_type
     top = min(int(np.iinfo(dtype).max), (1 << bits) - 1)
     signed = bool(np.iinfo(dtype).min < 0)

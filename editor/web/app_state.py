@@ -159,7 +159,7 @@ class AppState:
         """The path of a request, where pages may open it and its device table.
 
         Raises:
-            EditorError: they may not, or it is no path.
+            EditorError: they may not, or it is not a path.
         """
         path = local_path(request.path)
         self.check_path(path)
@@ -199,7 +199,7 @@ class AppState:
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)
                     self._closing.wait(CALM_SECONDS)
-                except Exception as error:  # noqa: BLE001  # whoever waits for the first document gets the error
+                except Exception as error:  # noqa: BLE001  # who waits for the first document gets the error
                     first.set_exception(error)
             if not self._closing.is_set():
                 self.jobs.run(tasks.warm_up)
@@ -224,7 +224,7 @@ class AppState:
         try:
             return self.document(first.result().id)
         except Exception:
-            self._first = None  # whoever asks again has mended it
+            self._first = None  # the next request may find it mended
             raise
 
     @property
@@ -260,7 +260,7 @@ class AppState:
         except EditorError:
             if self._first is None and request is not self.start:
                 self._head_start = (
-                    None  # the page says why it failed; whoever asks again has mended it
+                    None  # the page says why it failed; the next request may find it mended
                 )
             raise
 
@@ -323,7 +323,7 @@ class AppState:
     ) -> Document:
         """The document of the same model with other sizes, with the same decisions and stored layouts.
 
-        Where one with these sizes stands at these decisions, it is that one: whoever only looked at other sizes comes back to
+        Where one with these sizes stands at these decisions, it is that one: a person who only looked at other sizes is back at
         the history that was there.
 
         Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates.

@@ -28,7 +28,7 @@ class _Control(Component):  # type: ignore[misc]  # Dash has no types
         cls.available_properties = cls._prop_names
 
 
-# Dash imports a component's namespace for each of its properties; one that is no module is looked for on the disk each time.
+# Dash imports a component's namespace for each of its properties; one that is not a module is looked for on the disk each time.
 sys.modules[_Control._namespace] = sys.modules[__name__]
 
 

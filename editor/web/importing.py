@@ -95,6 +95,6 @@ def _profile_message(document: Document, report: ProfileReport, filename: str) -
             if has_profile(document)
             else "Figures are estimates until the devices of this machine are profiled, too."
         )
-    # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are no fault.
+    # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are not faults.
     bad = report.share < _OF_THIS_MODEL or bool(report.stand_in)
     return {"text": "\n".join(lines), "bad": bad}

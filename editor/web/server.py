@@ -120,7 +120,7 @@ def _hash(script: str) -> str:
 
 
 def _tell(error: Exception) -> None:
-    """A request that the editor refuses is no internal error."""
+    """Answers a request that the editor refuses with its message, not as an internal error."""
     if isinstance(error, EditorError):
         raise HTTPException(400, str(error)) from error
     raise error

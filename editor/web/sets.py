@@ -201,7 +201,7 @@ def change_memory(state: AppState, identity: str, memory: Mapping[str, Any]) -> 
         memory: device -> "8 GB", or "" for no limit.
 
     Raises:
-        DeviceTableError: a text is no size.
+        DeviceTableError: a text is not a size.
     """
     record = state.store.get_set(identity)
     if record is None:
@@ -239,7 +239,7 @@ def change_table(state: AppState, identity: str, text: str, task: Task) -> Place
         task: reports progress, and is asked whether to stop.
 
     Raises:
-        EditorError: the text is no table, or the models do not fit the devices.
+        EditorError: the text is not a table, or the models do not fit the devices.
     """
     return place_again(state, identity, task, devices=parse_devices(text, "device table"))
 

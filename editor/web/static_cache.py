@@ -65,7 +65,7 @@ class StaticFileCache:
                 if not asked:
                     await (
                         asyncio.Event().wait()
-                    )  # whoever asks again waits for the end of the connection
+                    )  # the next request waits for the end of the connection
                 return asked.pop()
 
             async def send(message: Any) -> None:

@@ -90,7 +90,7 @@ class Uploads:
                     _remove(old)
 
     def shown(self, text: str) -> str:
-        """A message without the places of uploaded files, which mean nothing to whoever uploaded them."""
+        """A message without the places of uploaded files, which mean nothing to the person who uploaded them."""
         return re.sub(rf"{re.escape(str(self.folder))}/[^/\s]+/", "", text)
 
     async def receive(self, upload: str, name: str, chunks: AsyncIterator[bytes]) -> None:

@@ -665,7 +665,7 @@ def checked_runs(name: str, count: Any) -> float:
     """Runs for one answer.
 
     Raises:
-        ModelError: it is no number above 0.
+        ModelError: it is not a number above 0.
     """
     if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count <= _MOST_RUNS:
         raise ModelError(f"{name} runs {shown(count)} times: give a number above 0")

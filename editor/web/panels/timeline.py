@@ -18,7 +18,7 @@ _TICKS = 5
 _NOTABLE = 0.03
 """Difference between a run and the sum of its steps that is named"""
 _NEUTRAL = "#868e96"
-"""Of lanes that are no device of the table."""
+"""Of lanes beside the devices of the table."""
 
 
 @dataclass(frozen=True)
