@@ -1,5 +1,5 @@
-/* Messages over the graph go away by themselves where nothing went wrong. What was refused stays until it is closed or the
-   next edit succeeds; what is said of weights that are not here, until it is closed. */
+/* Messages over the graph go away by themselves where nothing went wrong and they offer nothing. Others stay until they are
+   closed or the next edit succeeds; what is said of weights that are not here, until it is closed. */
 ((editor) => {
   "use strict";
 
@@ -10,7 +10,7 @@
   function noticed() {
     const note = editor.byId("notice")?.firstElementChild;
     clearTimeout(timer);
-    if (!note || note.classList.contains("bad")) return;
+    if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
     const wait = () => {
       clearTimeout(timer);
       timer = setTimeout(() => {

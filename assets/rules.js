@@ -161,7 +161,7 @@
     const count = make("span", { className: "rule-count" });
     if (rule.count !== undefined) {
       const link = make("button", {
-        className: "link",
+        className: rule.count ? "link" : "link none",
         title: "Select the ops that this rule matches",
         textContent: rule.count + (rule.count === 1 ? " match" : " matches"),
       });

@@ -38,11 +38,12 @@ def _component(content: Any) -> m.Component | None:
 
 
 class _Before(NamedTuple):
-    """The figures that the page shows; and devices and subgraphs of ops with what others did since."""
+    """The figures that the page shows; and devices and subgraphs of ops, and the step, with what others did since."""
 
     figures: m.Figures
     devices: Ints
     subgraphs: Ints
+    step: int
 
 
 def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.EditsAnswer:
@@ -104,7 +105,8 @@ def _refreshed(document: Document) -> _Before:
     figures = figures_of(document)
     document.refresh()
     placement = document.placement
-    return _Before(figures, placement.assignment.device, placement.division.subgraph_of_op)
+    ops = placement.assignment.device, placement.division.subgraph_of_op
+    return _Before(figures, *ops, document.history.cursor)
 
 
 def _applied(
@@ -151,12 +153,21 @@ def _notice(
 
 
 def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
-    """Says so where another policy, or other costs, place every op as before: nothing else on the page would tell."""
-    placement = document.placement
+    """Says so where an edit leaves every op where it was: nothing else on the page would tell.
+
+    That is another policy or other costs, and what is undone or done again.
+    """
+    placement, history = document.placement, document.history
     last = request.edits[-1].do if request.edits else ""
-    if last != "automatic" or not np.array_equal(before.devices, placement.assignment.device):
+    if not np.array_equal(before.devices, placement.assignment.device):
         return "", None
     same_cut = np.array_equal(before.subgraphs, placement.division.subgraph_of_op)
+    if last in ("undo", "redo") and same_cut and before.step != history.cursor:
+        step = history.steps[before.step if last == "undo" else history.cursor]
+        text = f"{'Undone' if last == 'undo' else 'Done again'}: {step.label}."
+        return text, notice(text)
+    if last != "automatic":
+        return "", None
     text = "No change: same placement" + ("." if same_cut else ", other subgraphs.")
     if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
         text += " No device has a limit of its memory."

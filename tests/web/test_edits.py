@@ -170,6 +170,19 @@ def test_what_a_policy_lacks_has_a_button_that_leads_there(
     document.set_automatic("priority", {}, "minimal")
 
 
+def test_what_is_undone_is_said_where_no_op_moves(state: AppState, document: Document) -> None:
+    document.set_automatic("priority", {}, "minimal")
+    document.set_automatic("priority", {"first": document.devices[0].name}, "minimal")
+    label = document.history.current.label
+    for number, (do_it, words) in enumerate({"undo": "Undone", "redo": "Done again"}.items(), 1):
+        answer = sent(state, document, "silent", {"do": do_it, "sequence": number})
+        assert f"{words}: {label}." in str(answer["panels"]["notice"])
+    document.pin([3], document.devices[1].name)
+    answer = sent(state, document, "silent", {"do": "undo", "sequence": 3})
+    assert answer["panels"]["notice"] is None, "the graph shows it"
+    document.set_automatic("priority", {}, "minimal")
+
+
 def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
     state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:

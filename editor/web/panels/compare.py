@@ -644,17 +644,19 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
         in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
         for row in (other, now)
     ]
-    pins = pluralize(len(document.placement.settings.pins), "pin")
-    without = f", without your {pins}" if document.placement.settings.pins else ""
+    settings = document.placement.settings
+    held = [(len(settings.pins), "pin"), (len(settings.rules), "rule")]
+    without = " and ".join(pluralize(count, what) for count, what in held if count)
     ops = pluralize(len(differing(document.placement, layout.placement)), "op")
     return [
         html.P(
             [
-                "Another policy, ",
+                f"Without your {without}, " if without else "Another policy, ",
                 html.B(layout.name, title=_MEANT.get(layout.name)),
-                f", would take {words[0]} instead of {words[1]} ",
+                " would take" if without else ", would take",
+                f" {words[0]} instead of {words[1]} ",
                 basis_badge(weakest([basis, own_basis])),
-                f": {ops} elsewhere{without}. ",
+                f": {ops} elsewhere. ",
                 html.Button(
                     "Use",
                     className="tool small",

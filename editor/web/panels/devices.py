@@ -473,7 +473,10 @@ def history_list(document: Document) -> list[Any]:
     ]
     if (older := len(steps) - _STEPS_SHOWN) > 0:
         rows.append(html.P(pluralize(older, "older step"), className="hint"))
-    for other in document.at_other_sizes():
+    others = document.at_other_sizes()
+    if others:
+        rows.append(html.P("This model at other sizes:", className="hint"))
+    for other in others:
         differ = {n: s for n, s in other.define.items() if document.graph.define.get(n) != s}
         words = f"at {sizes_in_words(differ)}" if differ else "at other sizes"
         meant = "The same model at these sizes, with a history of its own"

@@ -208,8 +208,14 @@ def _none(document: Document) -> str:
             f"No automatic fallbacks: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
             "paint ops."
         )
-    memory = document.placement.settings.policy == "memory"
-    why = f"the {'memory of the devices' if memory else 'policy'}, rules or pins"
+    settings = document.placement.settings
+    policy = "the memory of the devices" if settings.policy == "memory" else "the policy"
+    held = [
+        *(["rules"] if settings.rules else []),
+        *(["pins"] if settings.pins else []),
+    ]
+    causes = [*([policy] if settings.policy != "priority" or not held else []), *held]
+    why = " or ".join([", ".join(causes[:-1]), causes[-1]] if causes[1:] else causes)
     constraints, placed = document.placement.constraints, document.placement.placed_ops
     unable = int((~constraints.able[placed, 0]).sum())
     if unable:

@@ -214,6 +214,7 @@ def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool, use: Any) ->
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
+    answer = choice.in_words(choice.answer)
     return html.Tr(
         [
             name,
@@ -221,7 +222,7 @@ def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool, use: Any) ->
             html.Td(choice.in_words(choice.token)),
             html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
             html.Td(extra or "none"),
-            html.Td(html.B(choice.in_words(choice.answer))),
+            html.Td(html.B(answer) if is_chosen else answer),
             html.Td(use),
         ]
     )
