@@ -22,9 +22,10 @@ from editor.kinds import NO_DIFFERENCE, Basis, Kind, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.costs import seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.energy import energy_of
 from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
-from editor.text import human_rate, human_seconds, rough_rate
+from editor.text import human_joules, human_rate, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.exporting import _content
@@ -348,6 +349,19 @@ def test_a_page_of_layouts_has_what_was_measured_of_each(
     assert page.count('"measurement":{') == 1, "of the unsplit model there is no report"
 
 
+def test_joules_stand_beside_the_time_where_the_policy_aims_at_them(state: AppState) -> None:
+    watts = [
+        {**_PEAKS, "name": n, "backendName": "NPU", "power": p} for n, p in (("A", 3), ("B", 9))
+    ]
+    planned = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), watts))
+    for objective in ("energy", "latency"):
+        planned.set_automatic("optimal", {"objective": objective}, "minimal")
+        energy = energy_of(planned.placement, *plan_costs(planned))
+        assert energy is not None and energy.total is not None
+        said = f"{human_joules(energy.total)} a run; " in str(verdict(planned))
+        assert said == (objective == "energy")
+
+
 def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     slow = {"name": "slow", "backendName": "NPU", "peakCompute": "1 GFLOPS", "peakDramBw": "1 GB/s"}
     table = [slow, {"name": "fast", "backendName": "NPU", **_PEAKS}]
@@ -360,11 +374,11 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
         return str(hints_view(planned, [], "", layout))
 
     line = suggested()
-    assert "'least latency'" in line and ", would take " in line and "100 ops elsewhere" in line
-    assert "without your 2 pins" in line and "data-layout-use" in line
+    assert "'least latency'" in line and " would take " in line and "100 ops elsewhere" in line
+    assert "Without your 2 pins, " in line and "data-layout-use" in line
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
-    assert ", would take " not in suggested(), "it is the plan"
+    assert " would take " not in suggested(), "it is the plan"
 
 
 def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> None:

@@ -451,10 +451,11 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
         ),
     )
     if energy:
+        stated = basis_of_energy(basis)
         head.insert(
             -1,
             html.Th(
-                ["Energy ", basis_badge(basis_of_energy(basis))],
+                ["Energy ", kind_badge(stated.kind, detail=stated.source)],
                 title="Joules of one run: the seconds that each device works, times the watts of its entry",
             ),
         )
@@ -653,8 +654,7 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
             [
                 f"Without your {without}, " if without else "Another policy, ",
                 html.B(layout.name, title=_MEANT.get(layout.name)),
-                " would take" if without else ", would take",
-                f" {words[0]} instead of {words[1]} ",
+                f"{'' if without else ','} would take {words[0]} instead of {words[1]} ",
                 basis_badge(weakest([basis, own_basis])),
                 f": {ops} elsewhere. ",
                 html.Button(

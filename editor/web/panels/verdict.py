@@ -12,10 +12,12 @@ from editor.graph.graph import Graph
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind
 from editor.placement.chosen_costs import left_out
+from editor.placement.energy import energy_of
 from editor.placement.state_memory import state_memory
 from editor.placement.wrong_types import wrong_types
 from editor.text import (
     human_bytes,
+    human_joules,
     human_rate,
     human_seconds,
     joined,
@@ -92,7 +94,17 @@ def headline(document: Document) -> Headline:
         of = "of all sequences together"
     elif figure and (prompt := prompt_of_step(document.graph)):
         of = f"of a prompt of {pluralize(prompt, 'token')}"
+    if figure and (joules := _joules_aimed_at(document)):
+        of = ", ".join(filter(None, [f"{joules} a run", of]))
     return Headline(figure, basis_badge(basis) if basis else None, None, of, tuple(without))
+
+
+def _joules_aimed_at(document: Document) -> str:
+    """The energy of a run, where the policy aims at it; "" elsewhere."""
+    if document.placement.settings.policy_options.get("objective") != "energy":
+        return ""
+    energy = energy_of(document.placement, *plan_costs(document))
+    return "" if energy is None or energy.total is None else human_joules(energy.total)
 
 
 def verdict(document: Document) -> list[Any]:
