@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from editor.devices.device import Device
+from editor.graph.graph import Graph, cached_per_graph
+from editor.graph.scopes.tree import scopes_of
 from editor.placement.rules import LEVELS, match_counts
 from editor.web.messages import RulesData
 from editor.workspace.document import Document
@@ -31,16 +34,27 @@ def rules_data(document: Document) -> RulesData:
     """The rules as ``assets/rules.js`` draws them: plain rules with their match counts, kinds of patterns and targets."""
     rules = document.placement.settings.rules
     counts = match_counts(document.graph, rules) if rules else []
+    examples = _EXAMPLES | _found(document.graph)
     return {
         "rules": [
             {**rule.to_dict(), "count": count} for rule, count in zip(rules, counts, strict=True)
         ],
         "kinds": [
-            {"kind": kind, "label": label, "example": _EXAMPLES[kind]}
+            {"kind": kind, "label": label, "example": examples[kind]}
             for kind, label in KINDS.items()
         ],
         "targets": labels_of(document.devices),
     }
+
+
+@cached_per_graph
+def _found(graph: Graph) -> dict[str, str]:
+    """Kind of a pattern -> an example that matches ops of this model, where it has such ops."""
+    blocks = [scope.path for scope in scopes_of(graph).scopes[1:]]
+    inner = next((path for path in blocks if len(path) > 1), blocks[0] if blocks else ())
+    types = Counter(t for t, no in zip(graph.op_types, graph.op_is_constant, strict=True) if not no)
+    found = {"scope": "/".join(inner), "type": types.most_common(1)[0][0] if types else ""}
+    return {kind: example for kind, example in found.items() if example}
 
 
 def labels_of(devices: Sequence[Device]) -> list[str]:

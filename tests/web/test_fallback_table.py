@@ -15,11 +15,13 @@ from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.fallbacks import chosen_elsewhere
 from editor.placement.placement import Settings
+from editor.placement.rules import parse_rules
 from editor.runtimes.base import Capability
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.compare import _reasons
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.parts import condition_title
+from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing
@@ -73,6 +75,26 @@ def test_a_device_is_preferred_by_the_policy_that_prefers_one(
         store, record, Solver(graph, decisions, {"A": unable, "B": Capability.everything(graph)})
     )
     assert ribbon_of(document)["off"] == said
+
+
+def test_only_causes_that_are_there_are_named_and_examples_of_rules_match(tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    store = Store(str(tmp_path))
+    decisions = first_decisions(Settings("optimal"), [d.entry for d in load_devices(TABLE)])
+    record = store.create("m", str(graph.path), graph.sha256, {}, decisions)
+    able = {name: Capability.everything(graph) for name in ("A", "B")}
+    document = Document(store, record, Solver(graph, decisions, able))
+    ops = document.placement.placed_ops[:3].tolist()
+    document.pin(ops, "B")
+    assert "ops are elsewhere because of the policy or pins." in str(fallbacks_view(document))
+    document.set_automatic("priority", {}, "minimal")
+    assert "3 ops are elsewhere because of pins." in str(fallbacks_view(document))
+    examples = {each["kind"]: each["example"] for each in rules_data(document)["kinds"]}
+    rules = [{kind: examples[kind], "to": "B"} for kind in ("scope", "type")]
+    document.set_rules(parse_rules(rules))
+    assert all(rule["count"] for rule in rules_data(document)["rules"])
+    document.unpin()
+    assert "are elsewhere because of rules." in str(fallbacks_view(document))
 
 
 def test_a_condition_that_always_refuses_is_said_in_words() -> None:
