@@ -512,7 +512,7 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     page.keyboard.press("t")
     expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
     says(page.locator("#history"), "ops →")
-    page.click("#history .step >> nth=-1")
+    page.click("#history button.step >> nth=-1")
     wait_for_figure(page, "pins", 0)
     page.select_option("#detail-mode", label="Subgraphs")
     until(page, "window.heteroCy.nodes('.op').length === window.heteroCy.nodes('.group').length")
