@@ -145,6 +145,25 @@ def test_names_stay_readable_when_the_tables_open(page: Page, show: Show) -> Non
     until(page, f"heteroCy.zoom() === {first}")
 
 
+def test_a_graph_that_is_shown_whole_stays_so_beside_tables_and_reads_downwards(
+    page: Page, show: Show
+) -> None:
+    """It was enlarged, below tables and inspector; and its `resize`, of ops far apart, stood above what it reads."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(show(str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "HETERO:GPU,CPU"))
+    ready(page)
+    first = page.evaluate("heteroCy.zoom()")
+    page.click("role=tab[name=Transfers]")
+    whole = "heteroCy.nodes().renderedBoundingBox({ includeLabels: false })"
+    until(page, f"heteroCy.height() < 400 && heteroCy.zoom() < {first} && ({COVERED})() === 0")
+    assert page.evaluate(f"{whole}.y1 >= 0 && {whole}.y2 <= heteroCy.height()")
+    read = page.evaluate(
+        """heteroCy.nodes('.op').filter((n) => n.data('label').includes('resize')).incomers('edge')
+            .map((e) => e.source().position('y') < e.target().position('y'))"""
+    )
+    assert read == [True, True]
+
+
 def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(page: Page, show: Show) -> None:
     """Beside open tables a window of a laptop showed the first half of ResNet-50."""
     address = show(str(EXAMPLES / "models" / "resnet50.onnx"), "HETERO:OpenVINO,CPU")

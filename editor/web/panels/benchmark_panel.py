@@ -8,7 +8,6 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.arguments import MOST_TOKENS
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark
@@ -31,7 +30,7 @@ from editor.web.panels.outputs_check import (
     stand_ins_view,
     text_of,
 )
-from editor.web.panels.parts import card, kind_badge, plain_table, problem
+from editor.web.panels.parts import card, kind_badge, length_fields, plain_table, problem
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -116,21 +115,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         ],
                     ),
                     html.Div(
-                        [
-                            controls.Field(
-                                id=f"bench-{name}",
-                                type="number",
-                                label=label,
-                                value=value,
-                                min=1,
-                                max=MOST_TOKENS,
-                                width=104,
-                            )
-                            for name, label, value in (
-                                ("prompt", "Prompt tokens", options.prompt),
-                                ("new", "New tokens", options.new),
-                            )
-                        ],
+                        length_fields(("bench-prompt", "bench-new"), options.prompt, options.new),
                         className="bench-tokens" if generates else "",
                         hidden=not generates,
                         title="For the mode Tokens: the model runs as it is used, with its state on the devices",

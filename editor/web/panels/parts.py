@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from editor.arguments import MOST_TOKENS
 from editor.devices.device import Device
 from editor.graph.dimension_names import words_of_dimension
 from editor.kinds import Basis, Kind
@@ -93,6 +94,23 @@ def size_field(kind: str, name: str, size: int | None, **more: Any) -> controls.
         step=1,
         **more,
     )
+
+
+def length_fields(ids: tuple[str, str], prompt: int, new: int) -> list[controls.Field]:
+    """Fields for the tokens of a prompt and of its answer."""
+    asked = zip(ids, ("Prompt tokens", "New tokens"), (prompt, new), strict=True)
+    return [
+        controls.Field(
+            id=identity,
+            type="number",
+            label=label,
+            value=value,
+            min=1,
+            max=MOST_TOKENS,
+            width=104,
+        )
+        for identity, label, value in asked
+    ]
 
 
 def problem(text: str, title: str = "That did not work") -> controls.Alert:

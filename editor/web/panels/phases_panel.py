@@ -8,7 +8,6 @@ from typing import Any
 
 from dash import html
 
-from editor.arguments import MOST_TOKENS
 from editor.graph.graph import Graph
 from editor.graph.states import (
     Lengths,
@@ -20,7 +19,7 @@ from editor.graph.states import (
 from editor.placement.kept import moved_ops
 from editor.text import human_bytes, pluralize
 from editor.web import controls
-from editor.web.panels.parts import basis_badge, swatch
+from editor.web.panels.parts import basis_badge, length_fields, swatch
 from editor.web.view import colours_of, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.phases import PhaseChoice, Phases, moved_between, of_phase
@@ -44,21 +43,7 @@ def phases_form(graph: Graph) -> list[Any]:
         html.Div(
             [
                 html.H3("Prompt and tokens"),
-                *(
-                    controls.Field(
-                        id=f"phases-{name}-length",
-                        type="number",
-                        label=label,
-                        value=value,
-                        min=1,
-                        max=MOST_TOKENS,
-                        width=104,
-                    )
-                    for name, label, value in (
-                        ("prompt", "Prompt tokens", prompt),
-                        ("new", "New tokens", _USUAL.new),
-                    )
-                ),
+                *length_fields(("phases-prompt-length", "phases-new-length"), prompt, _USUAL.new),
                 controls.Button("Place both phases", id="phases-start"),
                 controls.Button("Open the prompt", id="phases-prompt"),
                 controls.Button("Open a token", id="phases-token"),
