@@ -115,13 +115,18 @@ def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], rati
     """
     if ours[0] <= theirs[1] and theirs[0] <= ours[1]:
         return NO_DIFFERENCE
-    return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
+    return by_factor(ratio)
 
 
 def compare_rates(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
     """As ``compare_medians``, of rates: more of them is faster."""
     mine, others = ((1 / high, 1 / low) for low, high in (ours, theirs))
     return compare_medians(mine, others, 1 / ratio)
+
+
+def by_factor(ratio: float) -> str:
+    """E.g. "9 % slower", "3.4x faster": a time as a multiple of another one, which it is told apart from."""
+    return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
 
 
 def _factor(ratio: float) -> str:

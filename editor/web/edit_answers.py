@@ -9,6 +9,7 @@ import numpy as np
 
 from editor.errors import EditorError, WorkspaceError
 from editor.graph.graph import Ints
+from editor.placement.choices import SUBGRAPH_RULES
 from editor.placement.device_profile import load_profile
 from editor.web import messages as m
 from editor.web.app_state import AppState
@@ -44,6 +45,8 @@ class _Before(NamedTuple):
     devices: Ints
     subgraphs: Ints
     step: int
+    rule: str
+    """How subgraphs are formed"""
 
 
 def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.EditsAnswer:
@@ -76,6 +79,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
         said = (
             _notice(state, document, answers, others)
             or _lost_profile(document, request, before)
+            or _other_rule(document, request, before)
             or _no_change(document, request, before)
         )
         panels: dict[str, m.Component | None] = {
@@ -106,7 +110,7 @@ def _refreshed(document: Document) -> _Before:
     document.refresh()
     placement = document.placement
     ops = placement.assignment.device, placement.division.subgraph_of_op
-    return _Before(figures, *ops, document.history.cursor)
+    return _Before(figures, *ops, document.history.cursor, placement.settings.subgraphs)
 
 
 def _applied(
@@ -172,6 +176,16 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
     if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
         text += " No device has a limit of its memory."
         return text, notice(text, command=("show-Memory", "Set one"))
+    return text, notice(text)
+
+
+def _other_rule(document: Document, request: m.Edits, before: _Before) -> _Said | None:
+    """Says so where a layout that is used forms subgraphs by another rule: that holds for what follows, too."""
+    rule = document.placement.settings.subgraphs
+    if not request.edits or request.edits[-1].do != "use-layout" or rule == before.rule:
+        return None
+    was, now = (SUBGRAPH_RULES[each].label for each in (before.rule, rule))
+    text = f"Subgraphs are formed by the rule of that layout now: {now}, before: {was} (More, Subgraphs)."
     return text, notice(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,14 +28,14 @@ from editor.placement.chosen_costs import (
 )
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
-from editor.placement.placement import Placement, Settings
+from editor.placement.placement import Placement, Settings, solve
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.layouts import Layout
+from editor.workspace.layouts import Layout, on_one_device
 
 
 def view_of(document: Document) -> View:
@@ -300,6 +301,49 @@ def predicted_rate_of(document: Document) -> float | None:
     return aimed_rate(document.placement, plan_costs(document)[0])
 
 
+class Unsplit(NamedTuple):
+    """The fastest way not to split, by the costs of the plan's own figure."""
+
+    device: str
+    figure: float
+    """seconds, or requests per second where the policy aims at throughput"""
+    basis: Basis
+    rough: bool
+    """Whether it rests on assumed speeds"""
+
+
+_unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, Unsplit | str]] = WeakKeyDictionary()
+
+
+def predicted_unsplit(document: Document) -> Unsplit | str:
+    """The fastest device for the whole model by the costs of the plan; why there is none, where none takes it."""
+    known, many = _costs(document), aims_at_throughput(document.placement.settings)
+    costs, is_of_rate, found = _unsplit.get(document, (None, False, ""))
+    if costs is not known.costs or is_of_rate != many:  # pins and rules have no part in it
+        found = _fastest_unsplit(document, known, many)
+        _unsplit[document] = known.costs, many, found
+    return found
+
+
+def _fastest_unsplit(document: Document, known: _Known, many: bool) -> Unsplit | str:
+    now, costs, found = document.placement, known.costs, list[Unsplit]()
+    whole = on_one_device(now)
+    for settings in whole.values():
+        placement = solve(now.graph, now.devices, settings, now.constraints.capabilities)
+        (device,) = placement.used_devices or (None,)
+        if device is None or (
+            device.memory is not None and placement.run_memory.peaks[device.name] > device.memory
+        ):
+            continue
+        if seconds := placement.busiest_seconds(costs) if many else placement.price(costs).total:
+            basis = basis_of(costs, known.source, placement.used_numbers)
+            rough = bool(assumed_speeds(placement, costs))
+            found.append(Unsplit(device.name, 1 / seconds if many else seconds, basis, rough))
+    if not found:
+        return f"no device {'has room for' if whole else 'runs'} the whole model"
+    return (max if many else min)(found, key=lambda each: each.figure)
+
+
 def aim_of(settings: Settings) -> str:
     """The mode of a benchmark that measures what a policy aims at."""
     return "throughput" if aims_at_throughput(settings) else "latency"
@@ -320,6 +364,20 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
         for run in _certain_first([run for run in runs if run.figures.get("mode") == each])
     ]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
+def newest_predicted_run(document: Document) -> Run | None:
+    """The newest latency that was measured of any plan, where it was predicted from the profiles that are there now."""
+    graph, devices = document.graph, document.devices
+    profiled = max((modified(profile_path(graph, device)) for device in devices), default=0.0)
+    for run in _real_runs(document):
+        if run.figures.get("mode") == "latency" and not run.figures.get("tuned"):
+            known = (
+                run.figures.get("predicted")
+                and datetime.fromisoformat(run.when).timestamp() > profiled
+            )
+            return run if known else None
+    return None
 
 
 def _real_runs(document: Document) -> list[Run]:

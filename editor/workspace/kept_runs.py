@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.exports.benchmark_file import for_reports
+from editor.kinds import Kind
 from editor.placement.choices import PRESENT
 
 if TYPE_CHECKING:  # it takes time to import
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # it takes time to import
 def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
     """Of runs of the whole model: their time or rate, that of each subgraph, and the unsplit model beside them."""
     timed = [b for b in result.baselines if b.time is not None]
+    basis = result.predicted_basis
     return {
         "mode": result.mode,
         "median": result.total.median,
@@ -26,6 +28,7 @@ def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
         "requests": result.requests,
         "medians": [round(s.time.median, 9) for s in result.subgraphs],
         "estimated": result.estimated,
+        "predicted": result.predicted if basis and basis.kind is Kind.PREDICTION else None,
         "unsplit": _best_unsplit(result),
         "baselines": {b.device: b.time.median for b in timed if b.time is not None},
         "baseline_rates": {b.device: b.throughput for b in timed if b.throughput},

@@ -146,11 +146,11 @@ def ready_made_settings(now: Placement) -> dict[str, Settings]:
     source = source_of_figures(now.graph, now.devices, now.settings)
     within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
     energy = LEAST_ENERGY if all(d.power is not None for d in now.devices) else {}
-    made = READY_MADE | within | energy | _on_one_device(now)
+    made = READY_MADE | within | energy | on_one_device(now)
     return {name: _with_costs(settings, source) for name, settings in made.items()}
 
 
-def _on_one_device(now: Placement) -> dict[str, Settings]:
+def on_one_device(now: Placement) -> dict[str, Settings]:
     """The whole model on each device that can run it, which is what a split has to beat.
 
     Not on those that are much slower than their hardware: beside them all others look alike.

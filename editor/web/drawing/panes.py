@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from editor.exports.dot import text_colour
 from editor.graph.graph import Graph, bits_of
-from editor.kinds import Kind
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, by_factor, compare_medians, too_close
 from editor.placement.choices import PRESENT
+from editor.placement.placement import Placement
 from editor.text import human_seconds, in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
@@ -90,19 +92,19 @@ def panes_data(
     devices = [*known, *(device for device in named.values() if device not in known)]
     number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
-    measured = Measured(document)
+    measured, first = Measured(document), None
     for layout in layouts:
         placement = layout.placement
         if placement is None:
             continue
-        costs, source = layout_costs(document, layout)
-        f = figures(placement, costs)
-        run = measured.run(placement, measured.time_mode)
-        time = f"{in_words(f['predicted'], bool(f['assumed_speeds']))} ({source})"
-        if run is not None:
-            time = f"{human_seconds(run.figures['median'])} ({Kind.MEASUREMENT})"
+        timed = _timed(document, layout, placement, measured)
+        first = first or timed
+        f = timed.figures
+        time = timed.words
         if layout.name != PRESENT and placement.forced_ops:
             time = "cannot run as it is"
+        elif timed is not first:
+            time = "; ".join(filter(None, [time, _beside(timed, first)]))
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
@@ -121,6 +123,45 @@ def panes_data(
             }
         )
     return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
+
+
+class _Timed(NamedTuple):
+    """What the time of a layout is, and how well it is known."""
+
+    figures: dict[str, Any]
+    seconds: float
+    words: str
+    basis: Basis
+    interval: tuple[float, float] | None
+    """That of a measurement"""
+
+
+def _timed(document: Document, layout: Layout, placement: Placement, measured: Measured) -> _Timed:
+    costs, basis = layout_costs(document, layout)
+    found = figures(placement, costs)
+    run = measured.run(placement, measured.time_mode)
+    if run is None:
+        words = in_words(found["predicted"], bool(found["assumed_speeds"]))
+        return _Timed(found, found["predicted"], f"{words} ({basis})", basis, None)
+    seconds, noisy = run.figures["median"], run.figures.get("report", {}).get("disturbances")
+    words = f"{human_seconds(seconds)} ({Kind.MEASUREMENT}{', noisy' if noisy else ''})"
+    low, high = run.figures.get("interval") or (0.0, np.inf)
+    return _Timed(found, seconds, words, Basis(Kind.MEASUREMENT, ""), (low, high))
+
+
+def _beside(one: _Timed, first: _Timed) -> str:
+    """How a layout compares with the first one, as far as figures of these kinds can tell; "" of different kinds."""
+    if not one.seconds or not first.seconds or (one.interval is None) != (first.interval is None):
+        return ""
+    ratio = one.seconds / first.seconds
+    if one.interval is not None and first.interval is not None:
+        words = compare_medians(one.interval, first.interval, ratio)
+        return "too close to call" if words == NO_DIFFERENCE else words
+    if one.seconds == first.seconds:
+        return ""
+    if too_close(one.seconds, first.seconds, one.basis, first.basis):
+        return "too close to call"
+    return by_factor(ratio)
 
 
 def _names(graph: Graph, ops: Sequence[int]) -> list[list[str]]:

@@ -9,20 +9,19 @@ import numpy as np
 from dash import html
 
 from editor.errors import EditorError
-from editor.graph.dimension_names import sizes_in_words, words_of_dimension
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
 from editor.kinds import Basis, Kind, basis_of_energy, too_close, weakest
-from editor.placement.choices import COST_POLICIES, PRESENT
+from editor.placement.choices import COST_POLICIES, PRESENT, SUBGRAPH_RULES
 from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.fallbacks import Hint
 from editor.placement.placement import Placement
-from editor.placement.subgraphs.division import moved_in_words
 from editor.text import human_bytes, human_seconds, in_words, percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
+from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import (
     KIT,
     Bar,
@@ -36,10 +35,12 @@ from editor.web.panels.layout_figures import (
     per_second,
     rate,
     speed_cell,
+    spread_of_ops,
     why_no_speed,
 )
-from editor.web.panels.parts import basis_badge, kind_badge, swatch
+from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.panels.phases_panel import phases_form
+from editor.web.panels.sizes_panel import sizes_form
 from editor.web.panels.versions import versions_form
 from editor.web.view import (
     Measured,
@@ -60,7 +61,6 @@ from editor.workspace.layouts import (
     reasons_of_difference,
     same_plan,
 )
-from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
@@ -78,6 +78,24 @@ _MEANT = {
     "best throughput": "The policy Optimal, for runs in flight on all devices",
 }
 """What ready-made layouts are."""
+
+
+_TICKED = [
+    html.Span("Tick two to four layouts: ", className="hint"),
+    html.Button(
+        "Side by side",
+        className="tool small",
+        id="panes-open",
+        title="Draw the ticked layouts beside each other",
+    ),
+    html.Button(
+        "HTML report",
+        className="tool small",
+        id="panes-attach",
+        title="The ticked layouts side by side in one file that needs no server",
+    ),
+]
+"""What is done with layouts that are ticked; seen where there are some."""
 
 
 def compare_panel(graph: Graph) -> html.Div:
@@ -99,6 +117,7 @@ def compare_panel(graph: Graph) -> html.Div:
                         id="layout-keep",
                         title="Without a name it is called by its last step",
                     ),
+                    html.Span(_TICKED, className="ticked-tools"),
                 ],
                 className="bench-controls",
             ),
@@ -111,147 +130,11 @@ def compare_panel(graph: Graph) -> html.Div:
                 ),
                 id="compare-result",
             ),
-            *_sizes_form(graph.define),
+            *sizes_form(graph.define),
             *audit_form(graph),
             *versions_form(),
         ],
         className="bench",
-    )
-
-
-def _sizes_form(define: Mapping[str, int]) -> list[Any]:
-    """Asks for sizes to compare, where the model leaves some open."""
-    if not define:
-        return []
-    example = _example_sizes(define)
-    return [
-        html.H3("Several sizes of the inputs"),
-        html.Div(
-            [
-                controls.Field(
-                    id="sizes-list",
-                    placeholder=example,
-                    width=460,
-                    **{"aria-label": "Sizes to compare"},
-                ),
-                controls.Button("Compare sizes", id="sizes-compare"),
-                html.Span(
-                    "The decisions of this plan, solved again at each size.", className="hint"
-                ),
-            ],
-            className="bench-controls",
-        ),
-        html.P(_dimensions(define), className="hint wide", id="sizes-names"),
-        html.Div(id="sizes-result"),
-    ]
-
-
-def _dimensions(define: Mapping[str, int]) -> list[Any]:
-    """What the dimensions are called, their names beside it where these are others, and their sizes now."""
-    parts: list[Any] = ["Now: "]
-    for name, size in define.items():
-        parts += [" · "] if len(parts) > 1 else []
-        if _has_words(name):
-            parts += [f"{words_of_dimension(name)} {size:,}, also called ", html.Code(name)]
-        else:
-            parts += [html.Code(name), f" {size:,}"]
-    return parts
-
-
-def _has_words(name: str) -> bool:
-    return words_of_dimension(name) not in ("", name)
-
-
-def _example_sizes(define: Mapping[str, int]) -> str:
-    """Twice the present sizes. Two lengths or more go together, as a token and those before it: not all exist."""
-    # What is one less than a power of two comes before a token, as the 127 positions before the 128th: so is the next.
-    twice = {name: 2 * size + (size % 2 if size > 1 else 0) for name, size in define.items()}
-    lengths = [name for name, size in define.items() if size > 1]
-    if len(lengths) < 2:
-        return " ".join(f"{name}={size},{twice[name]}" for name, size in define.items())
-    now = " ".join(f"{name}={size}" for name, size in define.items())
-    return f"{now}; {' '.join(f'{name}={twice[name]}' for name in lengths)}"
-
-
-def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]) -> list[Any]:
-    """A row for each combination of sizes."""
-    colours, limits = colours_of(document), {d.name: d.memory for d in document.devices}
-    lines = []
-    for row in rows:
-        if row.problem:
-            text = row.problem if row.possible else f"Impossible: {row.problem}"
-            problem = html.Td(text, colSpan=7, className="reason lines")
-            lines.append(html.Tr([_sizes_cell(row, names), problem]))
-            continue
-        f = row.figures
-        held = [_memory_of(n, b, limits[n], colours[n]) for n, b in f["memory"].items() if b]
-        lines.append(
-            html.Tr(
-                [
-                    _sizes_cell(row, names),
-                    html.Td(
-                        [
-                            in_words(f["predicted"], bool(f["assumed_speeds"])),
-                            " ",
-                            basis_badge(row.basis) if row.basis else None,
-                        ]
-                    ),
-                    html.Td(rate(per_second(f), bool(f["assumed_speeds"]))),
-                    html.Td(_spread(f["ops"], colours)),
-                    html.Td(pluralize(row.moved_ops, "op")),
-                    html.Td(str(f["subgraphs"])),
-                    html.Td(moved_in_words(f["moved"], f["unknown"])),
-                    html.Td(html.Span(held, className="spread")),
-                ]
-            )
-        )
-    head = [
-        html.Th(t)
-        for t in (
-            "Sizes",
-            "Latency",
-            "Max requests/s",
-            "Ops per device",
-            "On other devices than now",
-            "Subgraphs",
-            "Transferred",
-            "Most memory",
-        )
-    ]
-    return [
-        html.Table(
-            [html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table"
-        )
-    ]
-
-
-def _sizes_cell(row: AtSizes, names: Sequence[str]) -> html.Td:
-    """The sizes of a row, with the names that were typed as tooltip."""
-    sizes = {name: row.define[name] for name in names}
-    return html.Td(html.B(sizes_in_words(sizes)), title=words(row, names))
-
-
-def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Span:
-    """What a device needs, marked where it has less."""
-    over = limit is not None and size > limit
-    what = f"{human_bytes(size)} on {name}" + (
-        f", which has {human_bytes(limit)}" if over and limit is not None else ""
-    )
-    return html.Span(
-        [swatch(colour), f"{human_bytes(size)}{' over' if over else ''} "],
-        title=what,
-        className="warn" if over else "",
-    )
-
-
-def _spread(counts: Mapping[str, int], colours: Mapping[str, str]) -> html.Span:
-    """How many ops each device has."""
-    return html.Span(
-        [
-            html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
-            for n, c in counts.items()
-        ],
-        className="spread",
     )
 
 
@@ -359,7 +242,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                 [
                     html.Td(_tick(layout.name, step if mine else "", step != present)),
                     title,
-                    html.Td(_spread(row["ops"], colours)),
+                    html.Td(spread_of_ops(row["ops"], colours)),
                     count_cell(row["subgraphs"], counted["subgraphs"], str),
                     count_cell(row["transfers"], counted["transfers"], str),
                     count_cell(
@@ -384,33 +267,22 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             **{"data-step-of": step},
         ),
         html.Table(
-            [html.Thead(html.Tr(_head(basis, energy, unit, measured_modes))), html.Tbody(rows)],
+            [
+                html.Thead(
+                    html.Tr(_head(basis, energy, unit, measured_modes, doubtful_badge(document)))
+                ),
+                html.Tbody(rows),
+            ],
             className="plain",
             id="compare-table",
-        ),
-        html.Div(
-            [
-                html.Button(
-                    "Side by side",
-                    className="tool small",
-                    id="panes-open",
-                    title="Draw the ticked layouts beside each other",
-                ),
-                html.Button(
-                    "HTML report",
-                    className="tool small",
-                    id="panes-attach",
-                    title="The ticked layouts side by side in one file that needs no server",
-                ),
-                html.Span("Tick two to four layouts.", className="hint"),
-            ],
-            className="row",
         ),
         *layout_chart(aim, bars, unit),
     ]
 
 
-def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> list[html.Th]:
+def _head(
+    basis: Basis, energy: bool, unit: str, measured: Collection[str], doubtful: Any
+) -> list[html.Th]:
     """Heads of the columns of figures, with the kind of those that were worked out.
 
     Args:
@@ -418,9 +290,10 @@ def _head(basis: Basis, energy: bool, unit: str, measured: Collection[str]) -> l
         energy: whether there is a column of joules.
         unit: of rates.
         measured: modes of which a layout was measured.
+        doubtful: stands beside that kind where a measurement contradicts it.
     """
 
-    kind: list[Any] = [basis_badge(basis)]
+    kind: list[Any] = [basis_badge(basis), doubtful]
     tokens = unit == TOKENS_PER_SECOND
     if measured:
         beside = "otherwise "
@@ -488,8 +361,8 @@ def _reasons(now: Placement, there: Placement) -> list[Any]:
     lines = [f"{pluralize(len(ops), 'op')} here {reason}" for reason, ops in found[:_MOST_REASONS]]
     if (more := len(found) - _MOST_REASONS) > 0:
         lines.append(f"… and {pluralize(more, 'more reason')}")
-    if len(lines) < 2:
-        return [html.Div(line, className="hint") for line in lines]
+    if not lines:
+        return []
     summary = html.Summary(f"{pluralize(sum(len(ops) for _, ops in found), 'op')} elsewhere: why")
     return [html.Details([summary, *(html.Div(line, className="hint") for line in lines)])]
 
@@ -578,6 +451,8 @@ def _buttons(now: Placement, layout: Layout) -> list[Any]:
         return []
     count = len(differing(now, layout.placement))
     title = f"Make “{layout.name}” the current plan"
+    if layout.settings.subgraphs != now.settings.subgraphs:
+        title += f"; subgraphs by the rule {SUBGRAPH_RULES[layout.settings.subgraphs].label}"
     use = {"className": "tool small", "title": title, "data-layout-use": layout.name}
     buttons = [
         _difference(layout, count, same_plan(now, layout.placement)),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dash import html
 
 from editor.text import human_seconds, roughly
-from editor.web.view import costs_value, has_profile, measured_run, predicted_of
+from editor.web.view import (
+    costs_value,
+    has_profile,
+    measured_run,
+    newest_predicted_run,
+    predicted_of,
+)
 from editor.workspace.document import Document
 
 _MISLEADING = 1.5
@@ -17,10 +23,9 @@ def contradiction(document: Document, seconds: float) -> str:
     run = measured_run(document, "latency")
     if run is None or not seconds:
         return ""
-    factor = seconds / float(run.figures["median"])
-    if 1 / _MISLEADING < factor < _MISLEADING:
+    off = _off(seconds / float(run.figures["median"]))
+    if not off:
         return ""
-    off = f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
     way = "Profile again"
     if costs_value(document) != "measured":
         way = (
@@ -31,12 +36,33 @@ def contradiction(document: Document, seconds: float) -> str:
     return f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
 
 
+def _off(factor: float) -> str:
+    """How far what was worked out is from what was measured, by their ratio; "" where that is near."""
+    if 1 / _MISLEADING < factor < _MISLEADING:
+        return ""
+    return f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
+
+
 def doubt_of_profiles(document: Document) -> str:
-    """Why the profiles that the figures come from are doubtful; "" where no measurement contradicts them."""
+    """Why the profiles that the figures come from are doubtful; "" where no measurement contradicts them.
+
+    Of a plan that was not measured, the newest benchmark of another plan tells, as long as the profiles are those of then.
+    """
     if costs_value(document) != "measured":
         return ""
-    seconds, _ = predicted_of(document)
-    return contradiction(document, seconds or 0.0)
+    if measured_run(document, "latency") is not None:
+        return contradiction(document, predicted_of(document)[0] or 0.0)
+    run = newest_predicted_run(document)
+    if run is None:
+        return ""
+    median, predicted = float(run.figures["median"]), float(run.figures["predicted"])
+    off = _off(predicted / median)
+    plan = run.figures.get("layout") or "another plan"
+    return (
+        f"Measured {human_seconds(median)} of “{plan}”: these costs were {off} for that. Profile again."
+        if off
+        else ""
+    )
 
 
 def doubtful_badge(document: Document) -> html.Span | None:

@@ -11,7 +11,7 @@ from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, told_apart, too_close
 from editor.placement.placement import Placement
 from editor.text import human_joules, pluralize, rough_rate, roughly
-from editor.web.panels.parts import kind_badge
+from editor.web.panels.parts import kind_badge, swatch
 from editor.workspace.history import Run
 
 _TOO_CLOSE = "too close to call"
@@ -43,6 +43,8 @@ class Figure(NamedTuple):
     form: Callable[[float], str]
     bases: Bases
     more_is_better: bool = False
+    is_speed: bool = True
+    """Whether less of it, or more where that is better, is faster"""
 
     @property
     def words(self) -> str:
@@ -75,6 +77,17 @@ def longest_bar(times: Sequence[float]) -> float:
     The others could not be told apart beside one that is many times as long as the best.
     """
     return _LONGEST * min((time for time in times if time), default=0.0)
+
+
+def spread_of_ops(counts: Mapping[str, int], colours: Mapping[str, str]) -> html.Span:
+    """How many ops each device has."""
+    return html.Span(
+        [
+            html.Span([swatch(colours[n]), f"{c} "], title=f"{pluralize(c, 'op')} on {n}")
+            for n, c in counts.items()
+        ],
+        className="spread",
+    )
 
 
 def per_second(row: Mapping[str, Any]) -> float:
@@ -154,7 +167,8 @@ def joules_cell(joules: float | None, base: float | None, bases: Bases) -> html.
             html.Span("not known", className="hint"),
             title="A device that it uses has no power in the device table",
         )
-    figure = Figure(joules, joules if base is None else base, human_joules, bases)
+    known = joules if base is None else base
+    figure = Figure(joules, known, human_joules, bases, is_speed=False)
     return html.Td(_worked_out(figure))
 
 
@@ -314,7 +328,7 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
 
     Its difference to the plan's is beside it where figures of these kinds can tell.
     """
-    value, base, form, bases, more_is_better = figure
+    value, base, form, bases, more_is_better, is_speed = figure
     is_named = is_named or bases.layout.kind is bases.plan.kind
     shown = figure.words + ("" if is_named else f" {bases.layout.kind}")
     both = bases.plan, bases.layout
@@ -325,7 +339,7 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
         return [shown]
     if not too_close(value, base, *both):
         change = (
-            factor_of_rough(mine, plans, more_is_better)
+            factor_of_rough(value, base, more_is_better, is_speed)
             if is_rough
             else _change(value, base, form, more_is_better)
         )
@@ -348,16 +362,18 @@ def _beside_measured(figure: Figure) -> list[Any]:
     return [html.Span(figure.words + named, title=title)]
 
 
-def factor_of_rough(value: float, base: float, more_is_better: bool = False) -> html.Span | None:
-    """How many times as much a rounded figure is: a difference of such figures would seem not to add up."""
+def factor_of_rough(
+    value: float, base: float, more_is_better: bool = False, is_speed: bool = True
+) -> html.Span | None:
+    """By which factor a figure that is shown rounded differs: a difference of such figures would seem not to add up."""
     if not value or not base or value == base:
         return None
     more = value > base
     factor = value / base if more else base / value
-    text = f"{roughly(factor):,.10g}x"
     good = more == more_is_better
+    words = ("faster" if good else "slower") if is_speed else ("as much" if more else "less")
     return html.Span(
-        f"{text} {'more' if more else 'less'}", className="delta better" if good else "delta worse"
+        f"{roughly(factor):,.10g}x {words}", className="delta better" if good else "delta worse"
     )
 
 

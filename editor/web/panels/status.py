@@ -17,7 +17,6 @@ from editor.text import (
     in_words,
     pluralize,
     rough_rate,
-    roughly,
 )
 from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import factor_of_rough
@@ -82,7 +81,8 @@ def _headline(
         same = now["basis"] == before["basis"]
         parts += [_change(now, before, unit) if same else _before(before, unit), " "]
     if said.beside and said.run is not None:  # of an estimate, the verdict says it
-        parts += [html.Span(said.beside, className="beside"), " ", doubtful_badge(document)]
+        parts += [html.Span(said.beside, className="beside"), " "]
+    parts.append(doubtful_badge(document))
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
 
 
@@ -94,9 +94,7 @@ def _change(now: Mapping[str, Any], before: Mapping[str, Any], unit: str) -> Any
     new, old = now[key], before[key] or now[key]
     ranked = not too_close(new, old, now["basis"])
     if now["rough"] or before["rough"]:
-        mine = roughly(new) if now["rough"] else new
-        others = roughly(old) if before["rough"] else old
-        shown = factor_of_rough(mine, others, key == "rate") if ranked else None
+        shown = factor_of_rough(new, old, key == "rate") if ranked else None
     else:
         change = new - old if form(new) != form(old) else 0
         shown = _delta(change, form, key == "rate", ranked=ranked)

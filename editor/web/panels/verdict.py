@@ -10,7 +10,7 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
-from editor.kinds import Kind
+from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
 from editor.placement.energy import energy_of
 from editor.placement.state_memory import state_memory
@@ -20,6 +20,7 @@ from editor.text import (
     human_joules,
     human_rate,
     human_seconds,
+    in_words,
     joined,
     pluralize,
     rough_rate,
@@ -33,7 +34,7 @@ from editor.web.panels.parts import (
     plan_as_button,
     unpin_forced_button,
 )
-from editor.web.view import figures_of, measured_run, memory_of, plan_costs
+from editor.web.view import figures_of, measured_run, memory_of, plan_costs, predicted_unsplit
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -248,21 +249,52 @@ def _said(document: Document) -> list[Any]:
         ]
     if not now.figure:
         return [
-            _headline(Headline("Not measured", None, None, "")),
+            _headline(Headline("Not measured", None, None, ""), None),
             None if lacking else _sentence("Benchmark measures it"),
         ]
-    words = "not measured"
-    if not lacking:
-        words = "not split, not measured: Benchmark measures it"
-        if not _alone(document):
-            words = "not measured: Benchmark compares it with not splitting"
-    counts = document.placement.op_counts
-    if not lacking and document.placement.uses_planned:
-        planned = [d.name for d in document.devices if d.planned and counts[d.name]]
+    of = [f"{now.beside}; "] if now.beside else []
+    doubtful = doubtful_badge(document)
+    said = _sentence(*of, *_beside_unsplit_worked_out(document), _not_measured(document))
+    return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
+
+
+def _not_measured(document: Document) -> str:
+    """What a benchmark would tell of a plan that was not measured."""
+    if document.graph.weights_problem:
+        return "not measured"
+    placement = document.placement
+    if placement.uses_planned:
+        planned = [d.name for d in placement.used_devices if d.planned]
         which = f"{planned[0]} planned" if len(planned) == 1 else "planned devices"
-        words = f"{which}: a benchmark checks outputs, not speed"
-    said = _sentence(f"{now.beside}; {words}" if now.beside else words)
-    return [_headline(now._replace(beside="")), said, _assumptions(now.assumptions)]
+        return f"{which}: a benchmark checks outputs, not speed"
+    if _alone(document):
+        return "not split, not measured: Benchmark measures it"
+    return "not measured: Benchmark compares it with not splitting"
+
+
+def _beside_unsplit_worked_out(document: Document) -> list[Any]:
+    """How a plan that was not measured compares with not splitting by the costs of its own figure; empty where it is whole."""
+    now, unsplit = figures_of(document), predicted_unsplit(document)
+    many = now["rate"] is not None
+    value, basis = now["rate"] if many else now["predicted"], now["basis"]
+    if not value or basis is None or _alone(document) or document.placement.forced_ops:
+        return []
+    if isinstance(unsplit, str):
+        return [f"{unsplit}; "]
+    unit = unit_of_rate(document.graph)
+    rate = rough_rate if unsplit.rough else human_rate
+    figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
+    other = f"not splitting ({figure} on {unsplit.device})"
+    if too_close(value, unsplit.figure, basis, unsplit.basis):
+        return [f"too close to call beside {other}; "]
+    ratio = unsplit.figure / value if many else value / unsplit.figure
+    tone = "worse" if ratio > 1 else "better"
+    kind = weakest([basis, unsplit.basis]).kind
+    return [
+        f"{kind.participle} ",
+        html.Span(by_factor(ratio), className=f"delta {tone}"),
+        f" than {other}; ",
+    ]
 
 
 def _assumptions(assumptions: Sequence[str]) -> html.Details | None:
@@ -327,13 +359,14 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
     return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer"
 
 
-def _headline(now: Headline, doubtful: Any = None) -> html.Div:
+def _headline(now: Headline, doubtful: Any) -> html.Div:
     parts: list[Any] = [html.B(now.figure), now.badge]
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))
     if now.beside:
-        parts += [html.Span(now.beside, className="beside"), doubtful]
+        parts.append(html.Span(now.beside, className="beside"))
+    parts.append(doubtful)
     return html.Div(parts, className="headline")
 
 
