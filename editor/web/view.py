@@ -372,11 +372,8 @@ def newest_predicted_run(document: Document) -> Run | None:
     profiled = max((modified(profile_path(graph, device)) for device in devices), default=0.0)
     for run in _real_runs(document):
         if run.figures.get("mode") == "latency" and not run.figures.get("tuned"):
-            known = (
-                run.figures.get("predicted")
-                and datetime.fromisoformat(run.when).timestamp() > profiled
-            )
-            return run if known else None
+            kept = datetime.fromisoformat(run.when).timestamp() + 1e-3  # it is cut to milliseconds
+            return run if run.figures.get("predicted") and kept > profiled else None
     return None
 
 

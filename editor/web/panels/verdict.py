@@ -254,12 +254,13 @@ def _said(document: Document) -> list[Any]:
         ]
     of = [f"{now.beside}; "] if now.beside else []
     doubtful = doubtful_badge(document)
-    said = _sentence(*of, *_beside_unsplit_worked_out(document), _not_measured(document))
+    compared = _beside_unsplit_worked_out(document)
+    said = _sentence(*of, *compared, _not_measured(document, bool(compared)))
     return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
 
 
-def _not_measured(document: Document) -> str:
-    """What a benchmark would tell of a plan that was not measured."""
+def _not_measured(document: Document, is_compared: bool) -> str:
+    """What a benchmark would tell of a plan that was not measured, after how its estimate compares, if that is told."""
     if document.graph.weights_problem:
         return "not measured"
     placement = document.placement
@@ -269,7 +270,7 @@ def _not_measured(document: Document) -> str:
         return f"{which}: a benchmark checks outputs, not speed"
     if _alone(document):
         return "not split, not measured: Benchmark measures it"
-    return "not measured: Benchmark compares it with not splitting"
+    return f"not measured: Benchmark {'tells' if is_compared else 'compares it with not splitting'}"
 
 
 def _beside_unsplit_worked_out(document: Document) -> list[Any]:

@@ -1,0 +1,97 @@
+"""What the page says of plans that were not measured: beside not splitting, and beside measurements of other plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+
+from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.drawing.panes import panes_data
+from editor.web.open_request import OpenRequest
+from editor.web.panels.compare import compare_view
+from editor.web.panels.status import status
+from editor.web.panels.verdict import verdict
+from editor.web.view import measured_run, predicted_unsplit
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+_MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+_FAST = {"name": "Fast", "backendName": "CUDA", "peakCompute": "1 TOPS", "peakDramBw": "99 GB/s"}
+_CPU = {"name": "CPU", "peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+def _open(state: AppState, *devices: dict[str, Any]) -> Document:
+    return state.open(OpenRequest(_MODEL, list(devices)))
+
+
+def _words(document: Document) -> str:
+    return str([part.to_plotly_json() for part in verdict(document) if part is not None])
+
+
+def test_an_estimate_says_how_a_split_compares_with_not_splitting(state: AppState) -> None:
+    split = _open(state, _FAST, _CPU)
+    assert "not splitting" not in _words(split).replace("compares it with not splitting", "")
+    split.pin(split.placement.placed_ops[::9].tolist(), "CPU")
+    unsplit = predicted_unsplit(split)
+    assert not isinstance(unsplit, str) and unsplit.device == "Fast"
+    said = _words(split)
+    assert "'estimated '" in said and "slower'" in said and " on Fast); " in said
+
+
+@pytest.mark.parametrize(
+    ("fast", "cpu", "said"),
+    [
+        ({"nonSupportedNodes": ["Conv"]}, {"nonSupportedNodes": ["Add"]}, "no device runs"),
+        ({"memory": "13 MB"}, {"memory": "13 MB"}, "no device has room for"),
+    ],
+)
+def test_an_estimate_says_why_the_model_cannot_stay_whole(
+    state: AppState, fast: dict[str, Any], cpu: dict[str, Any], said: str
+) -> None:
+    split = _open(state, {**_FAST, **fast}, {**_CPU, **cpu})
+    split.set_automatic("memory", {}, "minimal")
+    assert len(split.placement.subgraphs) > 1
+    assert f"{said} the whole model; " in _words(split)
+
+
+def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(
+    state: AppState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark was gone with the next stroke, and in Compare it never stood."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    split = _open(state, {"backendName": "CPU"}, {"backendName": "OpenVINO.CPU"})
+    seconds = dict.fromkeys(split.graph.op_keys, 0.001)
+    for device in split.devices:
+        whole = DeviceProfile(device.description, 0.1, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+        save_profile(split.graph, device, whole)
+    figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
+    split.keep_run({**figures, "median": 0.1, "predicted": 0.3}, "", split.placement)
+    split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
+    assert measured_run(split, "latency") is None
+    for shown in (verdict(split), status(split), compare_view(split, split.layouts())):
+        assert "3x too high for that. Profile again." in str(shown)
+    save_profile(split.graph, split.devices[0], whole)
+    assert "doubtful" not in str(verdict(split)), "it was profiled since"
+
+
+def test_layouts_side_by_side_say_what_can_be_told_apart(state: AppState) -> None:
+    split = _open(state, _FAST, _CPU)
+    layouts = [split.layouts()[0], split.layout("all on CPU"), split.layout("all on Fast")]
+    found = panes_data(split, [each for each in layouts if each is not None])["layouts"]
+    first, cpu, fast = (pane["summary"] for pane in found)
+    assert first.endswith("(estimate from shapes)")
+    assert cpu.endswith(" slower"), cpu
+    assert fast.endswith("(estimate from shapes)"), "it is the same plan"
