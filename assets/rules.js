@@ -254,16 +254,31 @@
     if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
   };
 
-  /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
+  /* A pattern of the kind before stays only where it matches something as the new kind: else a line is to be written anew. */
+  /** @param {HTMLSelectElement} kind @param {HTMLElement} row */
+  async function kindChanged(kind, row) {
+    const chosen = page.view.rules.kinds.find((one) => one.kind === kind.value),
+      text = /** @type {HTMLInputElement} */ (kind.nextElementSibling),
+      before = text.value;
+    if (chosen) text.placeholder = `e.g. ${chosen.example}`;
+    if (!before.trim()) return;
+    const found = await editor.patternMatches(kind.value, before.trim()).catch(editor.complain);
+    if (!found || text.value !== before || !row.isConnected) return; // who types meanwhile sends it
+    if (found.count) {
+      send();
+      return;
+    }
+    text.value = "";
+    editor.one(".rule-count", row).textContent = "";
+  }
+
+  /* A line with a pattern is sent when a field of it has changed, when it is left, and when Enter is pressed. */
   document.addEventListener("change", (event) => {
     const row = ruleOf(editor.targetOf(event)),
-      kind = editor.targetOf(event);
-    if (kind.matches(".rule-kind")) {
-      const chosen = page.view.rules.kinds.find((one) => one.kind === /** @type {HTMLSelectElement} */ (kind).value);
-      const text = /** @type {HTMLInputElement | null} */ (kind.nextElementSibling);
-      if (chosen && text) text.placeholder = `e.g. ${chosen.example}`;
-    }
-    if (!drawing && row && finished(read(row)) && (!row.dataset.fresh || editor.targetOf(event).matches(".rule-to"))) send();
+      changed = editor.targetOf(event);
+    if (!row || drawing) return;
+    if (changed.matches(".rule-kind")) kindChanged(/** @type {HTMLSelectElement} */ (changed), row);
+    else if (finished(read(row))) send();
   });
   document.addEventListener("focusout", (event) => {
     const row = ruleOf(editor.targetOf(event), "[data-fresh]");

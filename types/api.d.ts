@@ -697,6 +697,20 @@ export interface Panes {
   ops_named: string[][];
 }
 /**
+ * How many ops a pattern of a rule matches, and for a scope the blocks whose paths contain it.
+ */
+export interface PatternMatches {
+  count: number;
+  blocks: RuleBlock[];
+}
+/**
+ * A block that a rule's scope can name, by its path, and how many ops it has.
+ */
+export interface RuleBlock {
+  path: string;
+  ops: number;
+}
+/**
  * Long work: ``done`` of ``total`` steps, or of 0 where they are not counted.
  */
 export interface Progress {

@@ -279,6 +279,7 @@ interface Ask {
   (what: "status", body: null, options?: AskOptions): Promise<Messages.Status>;
   (what: `hover?${string}` | `body?${string}`): Promise<Messages.Hover>;
   (what: `search?${string}`): Promise<Messages.SearchResults>;
+  (what: `pattern?${string}`): Promise<Messages.PatternMatches>;
   (what: `panes?${string}`): Promise<Messages.Panes>;
   (what: `versions?${string}`): Promise<Messages.Versions>;
   (what: "runs", body: Messages.RunRequest): Promise<Messages.Run>;
@@ -441,6 +442,8 @@ interface Hetero {
   drawRules(data: Messages.RulesData): void;
   rulesButton(what: string, pressed: HTMLElement): void;
   ruleOps(pressed: HTMLElement): void;
+  /** What a pattern of a rule matches. */
+  patternMatches(kind: string, text: string): Promise<Messages.PatternMatches>;
 
   /** Ops that are written as ranges: "3-5 9". */
   opsIn(text: string): number[];

@@ -414,12 +414,12 @@ def _in_layers(graph: Graph, layers: str) -> set[int]:
 
 
 def _in_scope(name: str, scope: str) -> bool:
-    wanted = _parts(scope)
-    return bool(wanted) and _parts(name)[: len(wanted)] == wanted
+    wanted = path_parts(scope)
+    return bool(wanted) and path_parts(name)[: len(wanted)] == wanted
 
 
-def _parts(name: str) -> list[str]:
-    """Of a name or path; the page writes ``a > b``, exporters ``/a/b`` or ``a.b``."""
+def path_parts(name: str) -> list[str]:
+    """The parts of a name or path; the page writes ``a > b``, exporters ``/a/b`` or ``a.b``."""
     return [part for part in re.split(r"\s*[>/.]\s*", name.strip()) if part]
 
 

@@ -371,6 +371,20 @@ class SearchResults(TypedDict):
     problem: str
 
 
+class RuleBlock(TypedDict):
+    """A block that a rule's scope can name, by its path, and how many ops it has."""
+
+    path: str
+    ops: int
+
+
+class PatternMatches(TypedDict):
+    """How many ops a pattern of a rule matches, and for a scope the blocks whose paths contain it."""
+
+    count: int
+    blocks: list[RuleBlock]
+
+
 class Pane(TypedDict):
     """One layout: ``device`` is uint8 and ``part`` uint32 per visible op, base64; ``partColour`` as in ``View``."""
 

@@ -35,6 +35,7 @@ from editor.web.drawing.thumbnail import picture_plan
 from editor.web.edit_answers import answer_edits
 from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
+from editor.web.rule_rows import pattern_matches
 from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
 from editor.web.sets import exported
@@ -159,6 +160,14 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
         """Blocks, ops and tensors that a text finds, or the ops that a filter is true for."""
         return _answer(
             m.SearchResults, await of(document, lambda opened: search_results(opened, text))
+        )
+
+    @router.get("/d/{document}/pattern", response_model=m.PatternMatches)
+    async def pattern(document: str, kind: str, text: str) -> Response:
+        """What a rule of one pattern would match, such as ``kind=scope`` and ``text=layers.3``."""
+        return _answer(
+            m.PatternMatches,
+            await of(document, lambda opened: pattern_matches(opened.graph, kind, text)),
         )
 
     @router.get("/d/{document}/selection", response_model=m.Selection)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from editor.devices.device import Device
+from editor.errors import PinError
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.rules import LEVELS, match_counts
-from editor.web.messages import RulesData
+from editor.placement.rules import LEVELS, match_counts, parse_rules, path_parts
+from editor.web.messages import PatternMatches, RuleBlock, RulesData
 from editor.workspace.document import Document
 
 KINDS = {
@@ -20,6 +21,8 @@ KINDS = {
     "layer": "layers",
     "tensor": "output tensor (glob)",
 }
+_MOST_BLOCKS = 20
+"""Blocks that are proposed for a text."""
 _EXAMPLES = {
     "type": "Conv",
     "name": "/layers.3/*",
@@ -45,6 +48,36 @@ def rules_data(document: Document) -> RulesData:
         ],
         "targets": labels_of(document.devices),
     }
+
+
+def pattern_matches(graph: Graph, kind: str, text: str) -> PatternMatches:
+    """What a rule of one pattern matches; nothing where the pattern is not valid."""
+    try:
+        count = match_counts(graph, parse_rules([{kind: text, "to": "any"}]))[0]
+    except PinError:
+        count = 0
+    return {"count": count, "blocks": _blocks_with(graph, text) if kind == "scope" else []}
+
+
+def _blocks_with(graph: Graph, text: str) -> list[RuleBlock]:
+    """Blocks whose paths contain a text or its parts, those that end with the parts first."""
+    typed, wanted = text.strip().lower(), path_parts(text.lower())
+    found: list[tuple[int, RuleBlock]] = []
+    for scope in scopes_of(graph).scopes[1:]:
+        path, size = "/".join(scope.path), len(wanted)
+        parts = path_parts(path.lower())
+        if wanted and parts[-size:] == wanted:
+            rank = 0
+        elif any(parts[at : at + size] == wanted for at in range(len(parts))) or (
+            typed in path.lower()
+        ):
+            rank = 1
+        else:
+            continue
+        if not scope.is_run:
+            found.append((rank, {"path": path, "ops": len(scope.ops)}))
+    found.sort(key=lambda one: one[0])
+    return [block for _, block in found[:_MOST_BLOCKS]]
 
 
 @cached_per_graph

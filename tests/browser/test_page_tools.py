@@ -88,13 +88,68 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     row = page.locator("#rules-list > .rule")
     says_exactly(row.locator(".rule-count"), "52 matches")
     let_go = hold(page, "**/edits")
-    row.locator(".rule-kind").select_option("name")
+    row.locator(".rule-to").select_option("Interpreter")
     row.locator(".rule-text").click()
     page.keyboard.press("End")
     let_go()
+    until(page, "hetero.page.view.rules.rules[0].to === 'Interpreter'")
+    page.keyboard.type("*")
+    expect(row.locator(".rule-text")).to_have_value("Conv*")
+
+
+def test_a_pattern_stays_with_another_kind_only_where_it_matches(fresh: Page) -> None:
+    """The pattern of the kind before stayed, and matched nothing."""
+    page = fresh
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    row = page.locator("#rules-list > .rule")
+    row.locator(".rule-text").fill("Conv")
+    page.keyboard.press("Enter")
+    says_exactly(row.locator(".rule-count"), "52 matches")
+    row.locator(".rule-kind").select_option("regex")
+    until(page, "hetero.page.view.rules.rules[0].regex === 'Conv'")
+    expect(row.locator(".rule-text")).to_have_value("Conv")
+    row.locator(".rule-kind").select_option("layer")
+    expect(row.locator(".rule-text")).to_have_value("")
+    expect(row.locator(".rule-text")).to_have_attribute("placeholder", "e.g. 8-15")
+    expect(row.locator(".rule-count")).to_have_text("")
+    assert page.evaluate("hetero.page.view.rules.rules[0].regex") == "Conv", "until it is written"
+    row.locator(".rule-kind").select_option("type")
+    row.locator(".rule-text").fill("Clip")
+    page.keyboard.press("Enter")
+    says_exactly(row.locator(".rule-count"), "35 matches")
+
+
+def test_a_part_of_a_path_proposes_the_blocks_of_a_scope(page: Page, layered: str) -> None:
+    """A scope needed the whole path of a block, which nobody knows by heart."""
+    page.goto(layered)
+    ready(page)
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    row, blocks = page.locator("#rules-list > .rule"), page.locator("#rule-blocks li")
+    row.locator(".rule-kind").select_option("scope")
+    row.locator(".rule-text").click()
+    page.keyboard.type("layers.1")
+    says(blocks.first, "layers.1")
+    expect(blocks.first).to_be_visible()
+    expect(row.locator(".rule-text")).to_have_attribute("aria-expanded", "true")
+    path, count = (blocks.first.locator(each).inner_text() for each in ("bdi", ".hint"))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(blocks).to_have_count(0)
+    expect(row.locator(".rule-text")).to_have_value(path)
+    says(row.locator(".rule-count"), count.split()[0])
+    page.keyboard.press("End")
+    page.keyboard.press("Backspace")
+    blocks.last.click()
+    expect(row.locator(".rule-text")).not_to_have_value(path)
+    says(row.locator(".rule-count"), " matches")
+    row.locator(".rule-text").fill("no such block")
+    page.keyboard.press("Enter")
     says_exactly(row.locator(".rule-count"), "0 matches")
-    page.keyboard.type("_1*")
-    expect(row.locator(".rule-text")).to_have_value("Conv_1*")
+    expect(blocks).to_have_count(0)
+    row.locator("[data-rules=remove]").click()
+    until(page, "!hetero.page.view.rules.rules.length")
 
 
 def test_a_refused_rule_stays_to_be_corrected_after_enter_too(fresh: Page) -> None:

@@ -13,15 +13,18 @@ from decoders import plain_decoder
 import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
-from editor.placement.fallbacks import chosen_elsewhere
+from editor.placement.fallbacks import without_room
 from editor.placement.placement import Settings
 from editor.placement.rules import parse_rules
+from editor.placement.run_memory import weight_bytes
 from editor.runtimes.base import Capability
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.compare import _reasons
 from editor.web.panels.fallback_table import fallbacks_view
+from editor.web.panels.no_room import left_out
 from editor.web.panels.parts import condition_title
 from editor.web.rule_rows import rules_data
+from editor.web.view import op_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing
@@ -118,11 +121,13 @@ def test_what_falls_back_costs_time_in_each_token(sequence: int, said: str, tmp_
     assert said in str(fallbacks_view(Document(store, record, solver)))
 
 
-def test_ops_without_room_are_counted_and_selected_at_once(tmp_path: Path) -> None:
-    """164 ops that a full memory sent to the CPU were half a sentence below a table of four."""
-    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(tmp_path)]
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    """A model of four layers, of which a device holds one."""
+    folder = tmp_path_factory.mktemp("full")
+    make = [sys.executable, str(EXAMPLES / "language-model" / "make.py"), str(folder)]
     subprocess.run([*make, "--layers", "4", "--hidden", "128"], check=True, capture_output=True)
-    path = tmp_path / "model.onnx"
+    path = folder / "model.onnx"
     sizes = {
         "batch": 1,
         "sequence_length": 8,
@@ -130,22 +135,50 @@ def test_ops_without_room_are_counted_and_selected_at_once(tmp_path: Path) -> No
         "past_sequence_length": 0,
     }
     graph = editor.load_model(path, sizes)
+    fast = {"peakCompute": "1e14", "peakDramBw": "1e12"}
+    slow = {"peakCompute": "1e9", "peakDramBw": "1e9"}
     table = [
-        {"name": "A", "backendName": "GPU", "memory": "3 MB"},
-        {"name": "B", "backendName": "CPU"},
+        {"name": "A", "backendName": "GPU", "memory": "3 MB", **fast},
+        {"name": "B", "backendName": "CPU", **slow},
     ]
     decisions = first_decisions(Settings("memory"), [d.entry for d in load_devices(table)])
-    store = Store(str(tmp_path))
+    store = Store(str(folder))
     record = store.create("m", str(path), graph.sha256, graph.define, decisions)
     able = Capability.of_reasons(["no Gather" if t == "Gather" else "" for t in graph.op_types])
-    document = Document(
+    return Document(
         store, record, Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)})
     )
-    chosen = chosen_elsewhere(document.placement)["A"]
-    text = str(fallbacks_view(document))
-    assert len(chosen) > 1 and f"B('{len(chosen):,} more ops')" in text
-    assert "the memory of A is full" in text and "of 3 MB" in text
-    assert ",".join(map(str, chosen)) in text
+
+
+def test_ops_without_room_are_counted_and_selected_at_once(full: Document) -> None:
+    """164 ops that a full memory sent to the CPU were half a sentence below a table of four."""
+    lacking = without_room(full.placement)["A"]
+    text = str(fallbacks_view(full))
+    assert len(lacking) > 1 and f"B('{len(lacking):,} ops')" in text
+    assert "no room on A, where" in text and "of 3 MB are taken" in text
+    assert ",".join(map(str, lacking)) in text
+    because = [full.placement.why(full.graph.op_keys[op]).because for op in lacking]
+    assert all(text.startswith("no room on A") for text in because)
+
+
+def test_ops_without_room_are_listed_by_block_with_what_that_costs(full: Document) -> None:
+    lacking = without_room(full.placement)["A"]
+    found = left_out(full, 0, lacking)
+    assert sorted(op for one in found for op in one.ops) == lacking
+    assert {one.block for one in found} == {"layers.0", "layers.1", "layers.2", "rest of model"}
+    losses = [one.seconds for one in found]
+    assert losses[0] is not None and losses[0] > 0
+    assert losses == sorted(losses, reverse=True)
+    costs, device = op_costs(full)[0], full.placement.assignment.device
+    for one in found:
+        lost = sum(costs.op[op, device[op]] - costs.op[op, 0] for op in one.ops)
+        assert one.seconds == pytest.approx(lost)
+    weights = weight_bytes(full.graph, full.placement.placed_ops)
+    assert sum(one.bytes for one in found) == pytest.approx(weights[lacking].sum(), abs=len(found))
+    text = str(fallbacks_view(full))
+    assert "No room on A" in text and "B('layers.2')" in text
+    for one in found:
+        assert repr(",".join(map(str, one.ops))) in text, "a row selects its ops"
 
 
 def test_a_layout_of_openvino_counts_the_ops_that_differ() -> None:

@@ -36,8 +36,11 @@ _LARGEST = 3
 
 def memory_reasons(
     task: Task, costs: Costs, device: Ints, limits: Floats, size: Floats, ideal: Ints
-) -> Callable[[int], str]:
+) -> tuple[Callable[[int], str], Ints]:
     """As `reasons`; where the device that an op would be on has no room, that is why it is elsewhere.
+
+    Returns:
+        The reasons, and [op] the device that has no room for it, -1 where that is not the reason.
 
     Args:
         task: what is placed.
@@ -54,29 +57,37 @@ def memory_reasons(
     )
     wanted = Excess.of(task, ideal, limits)
 
+    ops, peaks = (
+        np.arange(len(device)),
+        np.array([needed.peaks[d.name] for d in constraints.devices]),
+    )
+    times = np.where(constraints.allowed, costs.op, np.inf)
+    fastest = times.argmin(axis=1)
+    is_slower = times[ops, fastest] != times[ops, device]
+    alone = is_slower & (peaks[fastest] + size[ops, fastest] > limits[fastest])
+    together = (ideal != device) & (wanted.over[ideal] > 0)
+    no_room = np.where(alone, fastest, np.where(together, ideal, -1))
+
     def because(op: int) -> str:
-        times = np.where(constraints.allowed[op], costs.op[op], np.inf)
-        fastest = int(times.argmin())
-        name, weights = constraints.devices[fastest].name, int(size[op, fastest])
-        if times[fastest] != times[device[op]] and needed.peaks[name] + weights > limits[fastest]:
+        lacking = int(no_room[op])
+        if lacking < 0:
+            return plain(op)
+        name = constraints.devices[lacking].name
+        if alone[op]:
             return (
-                f"no room on {name}, which is faster for it: {taken(fastest)} are taken, and it has "
-                f"{human_bytes(weights)} of constants"
+                f"no room on {name}, which is faster for it: {taken(lacking)} are taken, and it has "
+                f"{human_bytes(int(size[op, lacking]))} of constants"
             )
-        better = int(ideal[op])
-        if better != device[op] and wanted.over[better] > 0:
-            name = constraints.devices[better].name
-            return (
-                f"no room on {name} for all that would be there without limits, this op among it: that needs "
-                f"{human_bytes(wanted.needed.peaks[name])}, and {taken(better)} are taken as it is"
-            )
-        return plain(op)
+        return (
+            f"no room on {name} for all that would be there without limits, this op among it: that needs "
+            f"{human_bytes(wanted.needed.peaks[name])}, and {taken(lacking)} are taken as it is"
+        )
 
     def taken(d: int) -> str:
         device = constraints.devices[d]
         return f"{human_bytes(needed.peaks[device.name])} of {device.limit_text}"
 
-    return because
+    return because, no_room
 
 
 def too_large(
@@ -360,9 +371,17 @@ def memory(task: Task) -> Assignment:
             (device_of_all_ops(task, placed, label) for label in ideals),
             key=lambda each: price(constraints.graph, costs, each, placed).total,
         )
-        because = memory_reasons(task, costs, device, limits, size[:, None] / shrinkage, ideal)
+        because, no_room = memory_reasons(
+            task, costs, device, limits, size[:, None] / shrinkage, ideal
+        )
         return Assignment(
-            device, because, total, min(bound, total), "latency within memory", costs.estimated
+            device,
+            because,
+            total,
+            min(bound, total),
+            "latency within memory",
+            costs.estimated,
+            no_room=no_room,
         )
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
 

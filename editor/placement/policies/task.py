@@ -31,6 +31,8 @@ class Assignment:
     estimated: bool = True
     """Whether the costs are estimates instead of a profile."""
     in_joules: bool = False
+    no_room: Ints | None = None
+    """[op] number of the device that it would be on if that had the memory, -1 of others; None where limits do not count."""
 
     def human(self, value: float) -> str:
         """Text of a value of the objective."""

@@ -115,6 +115,12 @@ def owners(graph: Graph, opened: Iterable[int]) -> Ints:
     return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
 
 
+def first_blocks(graph: Graph) -> dict[int, int]:
+    """Op -> the closed block that it is in where the graph shows blocks as at first; without the ops outside of these."""
+    owner = owners(graph, _open_for(graph, FIRST_SHOWN)).tolist()
+    return {op: n for op, n in zip(visible_ops(graph), owner, strict=True) if n >= 0}
+
+
 @cached_per_graph
 def _innermost_blocks(graph: Graph) -> Ints:
     """Per visible op: the innermost block around it."""

@@ -10,13 +10,15 @@ from dash import html
 
 from editor.graph.states import tokens_of_step
 from editor.kinds import Kind
-from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, without_room
 from editor.text import human_bytes, human_seconds, in_words, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
+from editor.web.panels.no_room import no_room_table
 from editor.web.panels.parts import (
     basis_badge,
     condition_title,
+    fallback_button,
     kind_badge,
     plan_as_button,
     swatch,
@@ -78,10 +80,13 @@ def fallbacks_view(document: Document) -> list[Any]:
     """The table, or why there is none."""
     costs, basis = op_costs(document)
     found = fallbacks(document.placement, costs)
-    forced = _forced(document)
+    forced, by_policy = _forced(document), _by_policy(document)
+    full = without_room(document.placement)
+    lacking = [_without_room(document, name, ops) for name, ops in full.items()]
+    blocks = [no_room_table(document, name, ops) for name, ops in full.items()]
     if not found:
         mark = "no-choice" if len(document.devices) == 1 else "" if forced else "no-fallbacks"
-        return [*forced, html.P(_none(document), className=f"hint wide {mark}")]
+        return [*forced, html.P(_none(document), className=f"hint wide {mark}"), *lacking, *blocks]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
     tokens = tokens_of_step(document.graph)
@@ -133,8 +138,7 @@ def fallbacks_view(document: Document) -> list[Any]:
         sums.append(_sum_row("Total", ops, total, rough, len(head)))
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
     gains = " Falling back gains time here." if total <= 0 else ""
-    by_policy = _by_policy(document)
-    if by_policy:
+    if by_policy or lacking:
         gains += " That is of these ops alone; the policy would place the others anew."
     said = [
         f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change} ",
@@ -147,36 +151,50 @@ def fallbacks_view(document: Document) -> list[Any]:
             [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
             className="hint wide",
         ),
+        *lacking,
         *by_policy,
         html.Table(
             [html.Thead(html.Tr(head)), html.Tbody(rows), html.Tfoot(sums)],
             className="plain",
             id="fallbacks-table",
         ),
+        *blocks,
     ]
 
 
 def _by_policy(document: Document) -> list[Any]:
-    """Ops that no device refused, and that are not on the first one that may run them."""
+    """Ops that no device refused, that are not on the first one that may run them, and not for want of memory."""
+    full = {op for ops in without_room(document.placement).values() for op in ops}
     lines = []
-    for name, ops in chosen_elsewhere(document.placement).items():
-        device = document.devices[document.placement.device_number(name)]
-        full = document.placement.settings.policy == "memory" and device.memory is not None
-        words = f" may run on {name} and {'is' if len(ops) == 1 else 'are'} elsewhere by the policy"
-        if full:
-            peak = document.placement.run_memory.peaks[name]
-            words += f": the memory of {name} is full, {human_bytes(peak)} of {device.limit_text}"
-        lines.append(
-            html.P(
-                [
-                    html.B(f"{len(ops):,} more {'op' if len(ops) == 1 else 'ops'}"),
-                    f"{words}. Each says why when it is selected. ",
-                    _action("Select", "select", ",".join(map(str, ops)), "Select these ops"),
-                ],
-                className="hint wide",
+    for name, every in chosen_elsewhere(document.placement).items():
+        if ops := [op for op in every if op not in full]:
+            words = (
+                f" may run on {name} and {'is' if len(ops) == 1 else 'are'} elsewhere by the policy"
             )
-        )
+            lines.append(_line(f"{len(ops):,} more {'op' if len(ops) == 1 else 'ops'}", words, ops))
     return lines
+
+
+def _without_room(document: Document, name: str, ops: Sequence[int]) -> html.P:
+    """The sentence about ops that are elsewhere because a device is full; a table has their blocks."""
+    device = document.devices[document.placement.device_number(name)]
+    taken = human_bytes(document.placement.run_memory.peaks[name])
+    words = (
+        f" {'has' if len(ops) == 1 else 'have'} no room on {name}, where {taken} of {device.limit_text} are taken; "
+        "the last table has their blocks"
+    )
+    return _line(pluralize(len(ops), "op"), words, ops)
+
+
+def _line(count: str, words: str, ops: Sequence[int]) -> html.P:
+    return html.P(
+        [
+            html.B(count),
+            f"{words}. {'It' if len(ops) == 1 else 'Each'} says why when it is selected. ",
+            fallback_button("Select", "select", ",".join(map(str, ops)), "Select these ops"),
+        ],
+        className="hint wide",
+    )
 
 
 def _forced(document: Document) -> list[Any]:
@@ -189,7 +207,7 @@ def _forced(document: Document) -> list[Any]:
             [
                 f"{pluralize(len(ops), 'op')} forced onto a device that does not take {'it' if len(ops) == 1 else 'them'}; "
                 "figures assume that it does. ",
-                _action("Select", "select", ",".join(map(str, ops)), "Select these ops"),
+                fallback_button("Select", "select", ",".join(map(str, ops)), "Select these ops"),
                 " ",
                 unpin_forced_button(),
             ],
@@ -261,8 +279,8 @@ def _row(
         device = document.placement.device_number(fallback.wanted)
         actions.append(plan_as_button(device, fallback.wanted, fallback.plan_as))
     actions += [
-        _action("Select", "select", ops, "Select these ops"),
-        _action(
+        fallback_button("Select", "select", ops, "Select these ops"),
+        fallback_button(
             "+ neighbours",
             "neighbours",
             ops,
@@ -277,7 +295,7 @@ def _row(
         )
         label = "Rule" if of_types <= len(fallback.ops) else f"Rule for all {of_types:,}"
         actions.append(
-            _action(
+            fallback_button(
                 label,
                 "rule",
                 f"{','.join(fallback.op_types)}|{fallback.devices[0]}",
@@ -332,9 +350,3 @@ def _few(names: Sequence[str]) -> str:
     """The first of some names, and how many more there are."""
     shown = ", ".join(names[:_MOST_TYPES])
     return shown if len(names) <= _MOST_TYPES else f"{shown} + {len(names) - _MOST_TYPES} more"
-
-
-def _action(label: str, what: str, value: str, title: str) -> html.Button:
-    return html.Button(
-        label, className="tool small", title=title, **{"data-fallback": what, "data-value": value}
-    )

@@ -163,6 +163,13 @@ def with_link(reason: str, source: str) -> list[Any]:
     ]
 
 
+def fallback_button(label: str, what: str, value: str, title: str) -> html.Button:
+    """A button in a table of fallbacks, which ``assets/fallbacks.js`` answers; ``value`` is what it is about."""
+    return html.Button(
+        label, className="tool small", title=title, **{"data-fallback": what, "data-value": value}
+    )
+
+
 def plan_as_button(number: int, device: str, element_type: str) -> html.Button:
     """Plans a device in another element type, as if the model had been converted to it."""
     return html.Button(
