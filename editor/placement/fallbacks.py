@@ -352,6 +352,22 @@ def hints(
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
 
 
+def separating_rules(placement: Placement, tensor: int) -> list[str]:
+    """Texts of rules that keep the op that makes a tensor and a reader of it apart, where both could run on either device."""
+    graph, constraints, device = placement.graph, placement.constraints, placement.assignment.device
+    maker, found = int(graph.tensor_producer[tensor]), list[str]()
+    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
+        ends = (maker, reader)
+        there = device[[reader, maker]]
+        if constraints.placed[reader] and constraints.able[ends, there].all():
+            found += [
+                constraints.ruled[op]
+                for op, other in zip(ends, there.tolist(), strict=True)
+                if op in constraints.ruled and not constraints.allowed[op, other]
+            ]
+    return list(dict.fromkeys(found))
+
+
 def _lacks_more(after: Placement, before: Placement) -> bool:
     """Whether a device has less memory than it needs, and needs more of it than before."""
     limits = {d.name: d.memory for d in after.devices if d.memory is not None}
