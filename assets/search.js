@@ -11,7 +11,7 @@
     chosen = -1;
   /** @type {Messages.SearchResults | null} */
   let found = null;
-  /** @type {{ kind: string; title: string; detail: string; ops?: string; run(): void }[]} */
+  /** @type {{ kind: string; title: string; detail: string; ops?: string; block?: string; run(): void }[]} */
   let rows = [];
   /** What was asked of the results while they were on their way. @type {((ops: number[]) => void) | null} */
   let waiting = null;
@@ -144,11 +144,12 @@
     else act(covered(chosen));
   }
 
-  /** @param {{ kind: string; title: string; detail: string }} row @param {number} k */
+  /** @param {{ kind: string; title: string; detail: string; block?: string }} row @param {number} k */
   function item(row, k) {
     const element = document.createElement("li"),
       title = document.createElement("span"),
       detail = document.createElement("span"),
+      block = document.createElement("span"),
       kind = document.createElement("span");
     kind.className = "search-kind";
     kind.textContent = row.kind;
@@ -157,7 +158,9 @@
     title.append(Object.assign(document.createElement("bdi"), { textContent: row.title })); // cut at its front
     detail.className = "search-detail";
     detail.textContent = row.detail;
-    element.append(kind, title, detail);
+    block.className = "search-block";
+    block.textContent = block.title = row.block ?? "";
+    element.append(kind, title, block, detail);
     element.id = `search-${k}`;
     element.setAttribute("role", "option");
     element.setAttribute("aria-selected", "false");

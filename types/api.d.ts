@@ -804,6 +804,7 @@ export interface SearchRow {
   title: string;
   detail: string;
   ops: string;
+  block: string;
 }
 /**
  * What a page asks for twice a second.

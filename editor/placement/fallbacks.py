@@ -61,9 +61,9 @@ class Fallback:
 
     @property
     def parts(self) -> str:
-        """ "ops 8.1 µs, hand-over 112 µs": what the seconds consist of."""
+        """ "ops take 8.1 µs less, transfers and starts 112 µs more": what the seconds consist of."""
         own, rest = self.own_seconds, self.seconds - self.own_seconds
-        return f"ops {_signed(own, self.rough)}, hand-over {_signed(rest, self.rough)}"
+        return f"ops take {_compared(own, self.rough)}, transfers and starts {_compared(rest, self.rough)}"
 
     @property
     def lost(self) -> str:
@@ -128,8 +128,8 @@ def lost_in_words(seconds: float, rough: bool) -> str:
     return said if seconds > 0 else f"none, {said} faster here" if seconds else "none"
 
 
-def _signed(seconds: float, rough: bool) -> str:
-    return f"{in_words(abs(seconds), rough)}{' less' if seconds < 0 else ''}"
+def _compared(seconds: float, rough: bool) -> str:
+    return f"{in_words(abs(seconds), rough)} {'less' if seconds < 0 else 'more'}"
 
 
 def _falls_back(placement: Placement, op: int) -> bool:
@@ -350,6 +350,22 @@ def hints(
             )
             best.setdefault(after.assignment.device.tobytes(), hint)
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
+
+
+def separating_rules(placement: Placement, tensor: int) -> list[str]:
+    """Texts of rules that keep the op that makes a tensor and a reader of it apart, where both could run on either device."""
+    graph, constraints, device = placement.graph, placement.constraints, placement.assignment.device
+    maker, found = int(graph.tensor_producer[tensor]), list[str]()
+    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
+        ends = (maker, reader)
+        there = device[[reader, maker]]
+        if constraints.placed[reader] and constraints.able[ends, there].all():
+            found += [
+                constraints.ruled[op]
+                for op, other in zip(ends, there.tolist(), strict=True)
+                if op in constraints.ruled and not constraints.allowed[op, other]
+            ]
+    return list(dict.fromkeys(found))
 
 
 def _lacks_more(after: Placement, before: Placement) -> bool:

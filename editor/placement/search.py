@@ -33,6 +33,8 @@ class Found:
     title: str
     detail: str
     ops: tuple[int, ...]
+    block: str = ""
+    """The block that an op is in; "" outside blocks, and of other kinds"""
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,16 @@ def _best(graph: Graph, ops: list[int], words: list[str]) -> list[int]:
 def _op(placement: Placement, op: int) -> Found:
     graph = placement.graph
     device = placement.devices[int(placement.assignment.device[op])].name
-    return Found("op", graph.display_name(op), f"{graph.type_label(op)} on {device}", (op,))
+    detail = f"{graph.type_label(op)} on {device}"
+    return Found("op", graph.display_name(op), detail, (op,), _block_of(graph, op))
+
+
+def _block_of(graph: Graph, op: int) -> str:
+    """The label of the layer that an op is in, as the graph shows it, else of its innermost block."""
+    scopes = scopes_of(graph)
+    around = scopes.ancestors(scopes.of_op.get(op, 0))
+    layer = next((number for number in around if number in scopes.repeated), (around or [0])[0])
+    return scopes.scopes[layer].label if layer else ""
 
 
 def _has_words(op: InnerOp, words: list[str]) -> bool:
@@ -285,14 +296,28 @@ def _has_words(op: InnerOp, words: list[str]) -> bool:
 
 def _inner(graph: Graph, op: InnerOp) -> Found:
     detail = f"{op.op_type} {op.place(graph)}"
-    return Found("op", op.name or op.key, detail, (op.owner,))
+    return Found("op", op.name or op.key, detail, (op.owner,), _block_of(graph, op.owner))
+
+
+def _named_after(graph: Graph, tensor: int, op: int) -> bool:
+    """Whether an output is called as its op, as exporters do: "/mlp/Mul_output_0" of "/mlp/Mul", "mul" of "node_mul"."""
+    name, own = graph.display_name(op), graph.tensor_names[tensor]
+    return (
+        name in (own, f"node_{own}")
+        or re.fullmatch(r"_output_\d+", own.removeprefix(name)) is not None
+    )
 
 
 def _tensors(graph: Graph, ops: Iterable[int], words: list[str]) -> list[Found]:
+    """Outputs with all words in their names, but for those that the result for their op is the same as."""
     found = []
     for op in ops:
+        name = graph.display_name(op).lower()
+        is_found = all(w in name for w in words)
         for t in graph.op_outputs[op].tolist():
-            if t >= 0 and words and all(w in graph.tensor_names[t].lower() for w in words):
+            if t < 0 or (is_found and _named_after(graph, t, op)):
+                continue
+            if words and all(w in graph.tensor_names[t].lower() for w in words):
                 found.append(
                     Found(
                         "tensor",

@@ -360,6 +360,8 @@ class SearchRow(TypedDict):
     title: str
     detail: str
     ops: str
+    block: str
+    """That an op is in; "" outside blocks, and of other kinds"""
 
 
 class SearchResults(TypedDict):

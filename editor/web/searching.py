@@ -47,6 +47,7 @@ def _row(found: Found) -> SearchRow:
         "title": found.title,
         "detail": found.detail,
         "ops": _ranges(found.ops),
+        "block": found.block,
     }
 
 

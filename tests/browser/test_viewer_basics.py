@@ -255,6 +255,9 @@ def test_the_ends_of_long_names_are_seen_where_they_are_listed(
     for title in titles.all():
         assert only_the_end_is_seen(title)
         assert title.get_attribute("title") == title.text_content()
+    block = page.locator("#search-list .search-block").first
+    says_exactly(block, "layers.3")
+    expect(block).to_be_visible()
     page.locator("#find").blur()
     act(page, "hetero.paint([7], 1)")
     step = page.locator("#history .step.now")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 from conftest import EXAMPLES, write_layers
 
@@ -158,3 +159,45 @@ def test_the_examples_name_the_later_layers_and_quote_odd_types(
     odd = editor.partition(dag([[]], ["my-op"]), "HETERO:GPU,CPU").placement
     (filtered,) = examples(odd.graph)
     assert found_by(odd, filtered) == [0]
+
+
+def test_an_op_says_its_block_and_its_output_of_the_same_name_is_no_second_result(
+    dag: Callable[..., Graph], placement: Placement
+) -> None:
+    """Of forty results called Neg nothing said which was where, and each was there as op and as tensor."""
+    found = search(placement, "layer:3 neg_7").found
+    for each in (one for one in found if one.kind == "op"):
+        assert each.block == "layers.3"
+    graph = dag([[], [0], [0, 1]], ["Relu", "Tanh", "Mul"])
+    plain = editor.partition(graph, "HETERO:CPU").placement
+    for op in plain.placed_ops.tolist():
+        name = graph.display_name(op)
+        titles = [one.title for one in search(plain, name).found]
+        assert titles.count(name) == 1, titles
+
+
+@pytest.mark.parametrize(
+    ("op", "output", "twice"),
+    [
+        ("", "mul", False),
+        ("mul", "mul", False),
+        ("node_mul", "mul", False),
+        ("mlp/mul", "mlp/mul_output_0", False),
+        ("mul", "mul_of_another", True),
+    ],
+)
+def test_an_output_that_is_called_as_its_op_is_found_once(
+    op: str, output: str, twice: bool, tmp_path: Path
+) -> None:
+    make, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    node = make("Abs", ["x"], [output], name=op)
+    ends = [value(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", output)]
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([node], "g", ends[:1], ends[1:])),
+        tmp_path / "m.onnx",
+    )
+    placement = editor.partition(editor.load_model(tmp_path / "m.onnx"), "HETERO:CPU").placement
+    assert [one.kind for one in search(placement, "mul").found] == ["op", "tensor"][: 1 + twice]
+    if "_output_" in output:
+        kinds = {one.kind for one in search(placement, "mul_output").found}
+        assert kinds == {"op", "tensor"}, "who asks for the tensor gets it"

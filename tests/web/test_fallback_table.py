@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,13 @@ from decoders import plain_decoder
 import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
-from editor.placement.fallbacks import without_room
+from editor.placement.fallbacks import Hint, without_room
 from editor.placement.placement import Settings
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import weight_bytes
 from editor.runtimes.base import Capability
 from editor.web.drawing.ribbon import ribbon_of
-from editor.web.panels.compare import _reasons
+from editor.web.panels.compare import _reasons, hints_view
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.no_room import left_out
 from editor.web.panels.parts import condition_title
@@ -98,6 +99,29 @@ def test_only_causes_that_are_there_are_named_and_examples_of_rules_match(tmp_pa
     assert all(rule["count"] for rule in rules_data(document)["rules"])
     document.unpin()
     assert "are elsewhere because of rules." in str(fallbacks_view(document))
+
+
+def test_a_hint_names_the_rule_that_is_the_cause(tmp_path: Path) -> None:
+    """It was "caused by Relu in layer4.2 (+22 layers)" where a rule had sent all Relu away."""
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    store = Store(str(tmp_path))
+    npu = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Gemm"}
+    table = [npu, {"name": "CPU", "backendName": "CPU"}]
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
+    record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
+    able = {"NPU": Capability.everything(graph), "CPU": Capability.everything(graph)}
+    document = Document(store, record, Solver(graph, decisions, able))
+
+    def said() -> str:
+        tensors = {transfer.tensor for transfer in document.placement.division.transfers}
+        one = Hint("", (0,), "NPU", 1.0, 0, 0, True, before=2.0)
+        return str(hints_view(document, [replace(one, tensor=name) for name in sorted(tensors)]))
+
+    assert "Gemm" not in said() and "your rule" not in said(), "a device table is the cause"
+    document.set_rules(parse_rules([{"type": "Clip", "to": "CPU"}]))
+    assert said().count("'your rule 1 (type=Clip → CPU)'") > 35
+    document.set_rules(parse_rules([{"type": "Gemm", "to": "CPU"}]))
+    assert "your rule" not in said(), "the op could not run elsewhere"
 
 
 def test_a_condition_that_always_refuses_is_said_in_words() -> None:

@@ -15,9 +15,9 @@ from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
 from editor.kinds import Basis, Kind, basis_of_energy, too_close, weakest
 from editor.placement.choices import COST_POLICIES, PRESENT, SUBGRAPH_RULES
 from editor.placement.chosen_costs import aims_at_throughput
-from editor.placement.fallbacks import Hint
+from editor.placement.fallbacks import Hint, separating_rules
 from editor.placement.placement import Placement
-from editor.text import human_bytes, human_seconds, in_words, percent, pluralize
+from editor.text import human_bytes, human_seconds, in_words, joined, percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
@@ -618,7 +618,7 @@ def hints_view(
                         [
                             "caused by ",
                             html.Button(
-                                _cause(graph, hint),
+                                _cause(document.placement, hint),
                                 className="link",
                                 title=hint.tensor,
                                 **{"data-goto": f"op{hint.ops[0]}"},
@@ -644,10 +644,13 @@ def hints_view(
     return [outdated, *policy, table]
 
 
-def _cause(graph: Graph, hint: Hint) -> str:
-    """The op that makes the tensor of a hint, where it is, and in how many more layers or other blocks the same happens."""
+def _cause(placement: Placement, hint: Hint) -> str:
+    """The rules that separate the ends of a hint's tensor; else the op that makes it, where, and how often the same happens."""
+    graph = placement.graph
     tensor = graph.tensor_index[hint.tensor]
     op = int(graph.tensor_producer[tensor])
+    if rules := separating_rules(placement, tensor):
+        return f"your {joined(rules)}"
     if op < 0:
         return f"input {hint.tensor}"
     scopes = scopes_of(graph)
