@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.invented_values import MANNERS, Inventor
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
@@ -16,11 +20,14 @@ from editor.exports.openvino import properties_of
 from editor.exports.shortfall import shortfall
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
+from editor.graph.static_values import is_static
 from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 from editor.runtimes.openvino.runtime import openvino_device
 
+_MOST_VALUES, _MOST_INVENTED = 64, 1 << 20
+"""Integers of an example that are written where they differ, and that are looked at; more are 0, which is valid as an index."""
 _ARRAYS = frozenset(
     {
         *("float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64"),
@@ -103,6 +110,7 @@ def write_split(
         "notes": [*notes(placement.used_devices), *_left_to_onnxruntime(steps, devices)],
         "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
         "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()],
+        "examples": examples_of(graph),
         "subgraphs": steps,
     }
     return [
@@ -110,6 +118,29 @@ def write_split(
         write_atomic(out_dir / "manifest.json", json_text(manifest)),
         write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name)),
     ]
+
+
+def examples_of(graph: Graph) -> dict[str, dict[str, Any]]:
+    """Name of an input -> what a script makes an example of it from: type, shape, and values of integers that it may have.
+
+    Inputs that are no arrays of numpy, or have no known shape, have none.
+    """
+    inventor, found = Inventor(graph, MANNERS[0], np.random.default_rng(0)), {}
+    for tensor in graph.inputs.tolist():
+        kind, shape = graph.tensor_types[tensor], graph.tensor_shapes[tensor]
+        if kind not in _ARRAYS or not is_static((kind, shape)):
+            continue
+        form: dict[str, Any] = {"dtype": kind, "shape": list(shape or ())}
+        if not kind.startswith("float"):
+            form["values"] = 0
+            if 0 < prod(form["shape"]) <= _MOST_INVENTED:
+                values = np.asarray(inventor.value(tensor)[0])
+                if (values == values.flat[0]).all():
+                    form["values"] = values.flat[0].item()
+                elif values.size <= _MOST_VALUES:
+                    form["values"] = values.tolist()
+        found[graph.tensor_names[tensor]] = form
+    return found
 
 
 def _fixed_parts(placement: Placement, cutter: Cutter) -> list[SubModel | None]:

@@ -11,6 +11,7 @@ from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.model_copy import check_weights, script_of
 from editor.exports.openvino import openvino_name, properties_of
 from editor.exports.shortfall import shortfall
+from editor.exports.split import examples_of
 from editor.files import json_text, replace, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
@@ -74,6 +75,7 @@ def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list
         "model": graph.name,
         "inputs": inputs,
         "outputs": outputs,
+        "examples": examples_of(graph),
         "subgraphs": steps,
     }
     return [

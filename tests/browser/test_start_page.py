@@ -68,6 +68,22 @@ def test_the_drop_zone_and_recent_work_are_seen_without_scrolling(
     page.set_viewport_size({"width": 1280, "height": 720})
 
 
+def test_each_control_says_what_it_is_for(page: Page, server: Server) -> None:
+    """A list of some twenty devices was headed by "Add one …" only."""
+    page.goto(f"{server.url}/open")
+    choice = page.get_by_role("combobox", name="Planned devices (not in this machine), tried first")
+    expect(choice).to_be_visible()
+    expect(choice.locator("option").first).to_have_text("Add a planned device …")
+    names = choice.locator("option").all_inner_texts()
+    assert len(set(names)) == len(names) > 10
+    expect(page.get_by_role("button", name="MobileNetV2 start here 100 ops")).to_be_visible()
+    controls = page.locator("#start :is(button, input, select, summary):visible")
+    texts = controls.evaluate_all(
+        "all => all.map(one => one.ariaLabel || one.labels?.[0]?.innerText || one.innerText)"
+    )
+    assert all(texts) and len(set(texts)) == len(texts), texts
+
+
 def test_a_file_may_be_dropped_anywhere_and_the_page_says_so(
     page: Page, server: Server, model: Path
 ) -> None:

@@ -348,7 +348,15 @@ def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         check=True,
     )
-    assert len((tmp_path / "run.py").read_text().splitlines()) <= 200
+    assert len((tmp_path / "run.py").read_text().splitlines()) <= 220
+    run = [sys.executable, "-I", str(tmp_path / "run.py")]
+    usage = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert usage.returncode == 1 and usage.stderr.startswith("Runs the model's subgraphs")
+    assert "    python run.py --random " in usage.stderr and "INPUTS.npz" in usage.stderr
+    said = subprocess.run([*run, "--random"], capture_output=True, text=True, check=True).stdout
+    for tensor in graph.outputs.tolist():
+        name, kind = graph.tensor_names[tensor], graph.tensor_types[tensor]
+        assert f"{name} {kind} {graph.tensor_shapes[tensor]}" in said.splitlines()
     with np.load(tmp_path / "out.npz") as file:
         found = {n: file[n] for n in file.files}
     expected = compile_whole(graph, plan.devices[0]).run(inputs)

@@ -313,6 +313,10 @@ def test_parts_of_an_ir_run_without_the_editor(net: Any, tmp_path: Path) -> None
     run = [sys.executable, "run.py", tmp_path / "in.npz", tmp_path / "out.npz"]
     done = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    run[2:] = ["--random"]
+    said = subprocess.run(run, cwd=tmp_path / "out", capture_output=True, text=True, check=True)
+    names = [plan.graph.tensor_names[t] for t in plan.graph.outputs.tolist()]
+    assert [line.split()[0] for line in said.stdout.splitlines()] == names
     expected = plan.run(inputs)
     found = np.load(tmp_path / "out.npz")
     assert set(found) == set(expected)

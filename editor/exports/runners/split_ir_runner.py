@@ -1,6 +1,7 @@
-"""Runs the subgraphs beside it one after the other. Made by @MADE_BY@.
+"""Runs the model's subgraphs in this folder one after the other. Made by @MADE_BY@.
 
-    python run.py INPUTS.npz OUTPUTS.npz
+    python run.py --random                  # with random inputs; prints the outputs' names, types and shapes
+    python run.py INPUTS.npz OUTPUTS.npz    # with yours: arrays under the names of the model's inputs
 As a module: ``outputs = Split().run(inputs)`` with dicts of numpy arrays. Needs numpy and openvino only.
 """
 
@@ -59,7 +60,22 @@ def as_tensor(value):
     return openvino.Tensor(numpy.array(value, order="C"))
 
 
+def random_inputs(manifest):
+    """Inputs of the sizes of the plan: random floats, and integers that the model takes."""
+    random = numpy.random.default_rng(0)
+    made = {}
+    for name, form in manifest["examples"].items():
+        values = form["values"] if "values" in form else random.standard_normal(form["shape"])
+        made[name] = numpy.broadcast_to(values, form["shape"]).astype(form["dtype"])
+    return made
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--random"]:
+        split = Split()
+        for name, value in split.run(random_inputs(split.manifest)).items():
+            print(name, getattr(value, "dtype", type(value).__name__), getattr(value, "shape", ""))
+        sys.exit()
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     with numpy.load(sys.argv[1]) as file:

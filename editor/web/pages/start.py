@@ -207,6 +207,7 @@ def _example(number: int, example: Example) -> html.Button:
                     html.Span(
                         [
                             html.B(example.title),
+                            " ",
                             html.Span("start here", className="badge") if number == 0 else None,
                         ]
                     ),
@@ -287,7 +288,7 @@ def _own_model(devices: str, path: str) -> list[Any]:
                     data=choices()[1:],
                     label="Planned devices (not in this machine), tried first",
                     value=[],
-                    placeholder="Add one …",
+                    placeholder="Add a planned device …",
                 ),
                 _machine(),
             ],
