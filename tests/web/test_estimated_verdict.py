@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import EXAMPLES
 
-from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
@@ -77,6 +78,7 @@ def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(
     for device in split.devices:
         whole = DeviceProfile(device.description, 0.1, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
         save_profile(split.graph, device, whole)
+        os.utime(profile_path(split.graph, device), (1.0, 1.0))  # long before the benchmark
     figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
     split.keep_run({**figures, "median": 0.1, "predicted": 0.3}, "", split.placement)
     split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
