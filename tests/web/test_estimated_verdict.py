@@ -49,7 +49,7 @@ def test_an_estimate_says_how_a_split_compares_with_not_splitting(state: AppStat
     unsplit = predicted_unsplit(split)
     assert not isinstance(unsplit, str) and unsplit.device == "Fast"
     said = _words(split)
-    assert "'estimated '" in said and "slower'" in said and " on Fast); " in said
+    assert "'estimated '" in said and "slower'" in said and " on Fast)'" in said
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_estimate_says_why_the_model_cannot_stay_whole(
     split = _open(state, {**_FAST, **fast}, {**_CPU, **cpu})
     split.set_automatic("memory", {}, "minimal")
     assert len(split.placement.subgraphs) > 1
-    assert f"{said} the whole model; " in _words(split)
+    assert f"{said} the whole model'" in _words(split)
 
 
 def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(

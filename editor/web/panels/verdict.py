@@ -254,8 +254,13 @@ def _said(document: Document) -> list[Any]:
         ]
     of = [f"{now.beside}; "] if now.beside else []
     doubtful = doubtful_badge(document)
-    compared = _beside_unsplit_worked_out(document)
-    said = _sentence(*of, *compared, _not_measured(document, bool(compared)))
+    compared = list[Any]()
+    if (
+        document.placement.settings.policy != "pipeline"
+    ):  # it has a remark of its own, and no room for both
+        compared = _beside_unsplit_worked_out(document)
+    untold = _not_measured(document, bool(compared))
+    said = _sentence(*of, *compared, "; " if compared else "", untold)
     return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
 
 
@@ -281,20 +286,20 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     if not value or basis is None or _alone(document) or document.placement.forced_ops:
         return []
     if isinstance(unsplit, str):
-        return [f"{unsplit}; "]
+        return [unsplit]
     unit = unit_of_rate(document.graph)
     rate = rough_rate if unsplit.rough else human_rate
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
     other = f"not splitting ({figure} on {unsplit.device})"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
-        return [f"too close to call beside {other}; "]
+        return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
     tone = "worse" if ratio > 1 else "better"
     kind = weakest([basis, unsplit.basis]).kind
     return [
         f"{kind.participle} ",
         html.Span(by_factor(ratio), className=f"delta {tone}"),
-        f" than {other}; ",
+        f" than {other}",
     ]
 
 
