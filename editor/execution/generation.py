@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from time import perf_counter
 from typing import Any, TypeGuard
 
@@ -30,6 +32,7 @@ from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.protocols import (
     AsynchronousExecutable,
     Executable,
+    GrowingExecutable,
     StatefulExecutable,
     UnsharedExecutable,
 )
@@ -76,10 +79,12 @@ class Generator:
         prompt: Sequence[Step] | None = None,
     ) -> None:
         self.graph, self.states, self._inputs = graph, tuple(states), inputs
-        self._token = _Phase(graph, steps, self.states, inputs.logits)
+        # Where the prompt has steps of its own, states go from one session to another.
+        may_grow = self.states if prompt is None else ()
+        self._token = _Phase(graph, steps, self.states, inputs.logits, may_grow)
         self._prompt = self._token
         if prompt is not None:
-            self._prompt = _Phase(graph, prompt, self.states, inputs.logits)
+            self._prompt = _Phase(graph, prompt, self.states, inputs.logits, may_grow)
         self._moved = {
             (before, after): _moving(self.states, before, after)
             for before in (self._prompt, self._token)
@@ -190,8 +195,11 @@ class Generator:
             raise ExecutionError(
                 "generation needs a prompt of at least one token, and at least one new token"
             )
-        for phase in (self._prompt, self._token):
-            phase.begin()
+        room = len(prompt) + new - 1
+        runs = {
+            phase: phase.begin(self._inputs.first_states(phase.growing, room))
+            for phase in {self._prompt, self._token}
+        }
         values = self._inputs.first_states(self._prompt.passed)
         tokens: list[int] = []
         times: list[float] = []
@@ -204,7 +212,7 @@ class Generator:
                 fed = {**self._inputs.fed(ids, past), **(given or {}), **values}
                 if not past:
                     self._check_all(fed)
-                results = phase.run(fed, turn)
+                results = phase.run(fed, runs[phase][turn])
                 following = self._token if piece == len(steps) else phase
                 values = phase.states(results)
                 if moved := self._moved[phase, following]:
@@ -239,21 +247,75 @@ class Generator:
             )
 
 
+_Run = Callable[[Sequence[Value]], list[Value]]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A step, with what it reads and makes in each run; states that grow where they lie are left out."""
+
+    step: Step
+    growing: Sequence[State]
+    arrivals: Sequence[Arrival]
+    """Their positions are those of ``reads``"""
+    dead: Sequence[str]
+    """What no later step reads"""
+    reads: Sequence[str]
+    makes: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        step: Step,
+        growing: Sequence[State],
+        arrivals: Sequence[Arrival],
+        dead: Sequence[str],
+    ) -> _Work:
+        """The work of a step."""
+        inputs, outputs = {s.input for s in growing}, {s.output for s in growing}
+        reads = [name for name in step.submodel.inputs if name not in inputs]
+        return cls(
+            step,
+            growing,
+            [replace(a, position=reads.index(step.submodel.inputs[a.position])) for a in arrivals],
+            [name for name in dead if name not in inputs],
+            reads,
+            [name for name in step.submodel.outputs if name not in outputs],
+        )
+
+    def run(self, states: Mapping[str, Value]) -> _Run:
+        """What runs it in one sequence."""
+        executable = self.step.executable
+        if not self.growing or not isinstance(executable, GrowingExecutable):
+            return executable.run
+        return executable.sequence({s.input: states[s.input] for s in self.growing})
+
+
 class _Phase:
     """The steps of the prompt, or of each token after it."""
 
     def __init__(
-        self, graph: Graph, steps: Sequence[Step], states: Sequence[State], logits: str
+        self,
+        graph: Graph,
+        steps: Sequence[Step],
+        states: Sequence[State],
+        logits: str,
+        may_grow: Sequence[State],
     ) -> None:
         self.steps = list(steps)
         self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
         # What a run returns may be the memory that the next run of the same executable writes to.
-        second = [s if self._keeping or _is_unshared(s.executable) else _cloned(s) for s in steps]
+        self._second = [
+            s if self._keeping or _is_unshared(s.executable) else _cloned(s) for s in steps
+        ]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
-        self._turns = [list(zip(each, arrivals, dead, strict=True)) for each in (steps, second)]
+        growing = _growing(steps, may_grow)
+        self._work = list(map(_Work.of, steps, growing, arrivals, dead))
+        self.growing = list(chain.from_iterable(growing))
+        """States that stay in one memory for a whole sequence"""
         self.homes = _homes(steps)
-        read = {name for step in steps for name in step.submodel.inputs}
+        read = {name for work in self._work for name in work.reads}
         self.passed = [s for s in states if s.input in read]
         index = {step.id: i for i, step in enumerate(steps)}
         places = [[replace(a, source=index[a.source]) for a in each] for each in arrivals]
@@ -263,12 +325,22 @@ class _Phase:
         self._copied: list[Value] = []
         """Values whose copies to other devices may not be done; their memory must stay as it is"""
 
-    def begin(self) -> None:
-        """The next step is the first of a sequence."""
+    def begin(self, states: Mapping[str, Value]) -> list[list[_Run]]:
+        """[turn][step] what runs one sequence.
+
+        Args:
+            states: by the input; the memory of those that grow where they lie.
+        """
         for executable in self._keeping:
             executable.reset()
         if self._copied:  # by a sequence that failed
             self.wait()
+        first = [work.run(states) for work in self._work]
+        second = [
+            run if work.growing else step.executable.run
+            for run, work, step in zip(first, self._work, self._second, strict=True)
+        ]
+        return [first, second]
 
     def wait(self) -> None:
         """Waits for everything that the devices were given."""
@@ -280,35 +352,47 @@ class _Phase:
         _wait(self._behind)
         self._copied.clear()
 
-    def run(self, values: dict[str, Value], turn: int) -> dict[str, Value]:
+    def run(self, values: dict[str, Value], runs: Sequence[_Run]) -> dict[str, Value]:
         """Adds what the steps compute to the values of the inputs, and leaves out what nothing reads afterwards.
 
         Args:
             values: by the name of the tensor; they are changed in place.
-            turn: 0 and 1 by turns, so that what one run returned stays as it is during the next.
+            runs: [step] of this turn: two by turns, so that what one run returned stays as it is during the next.
 
         Raises:
             SubgraphError: a runtime failed.
         """
-        for step, arrivals, dead in self._turns[turn]:
-            arguments = [values[name] for name in step.submodel.inputs]
-            for arrival in arrivals:
+        for work, run in zip(self._work, runs, strict=True):
+            arguments = [values[name] for name in work.reads]
+            for arrival in work.arrivals:
                 if arrival.converts:
                     i = arrival.position
                     self._copied.append(arguments[i])
-                    arguments[i] = convert(arguments[i], step.runs_on)
+                    arguments[i] = convert(arguments[i], work.step.runs_on)
             try:
-                results = step.executable.run(arguments)
+                results = run(arguments)
             except ExecutionError as error:
-                raise SubgraphError(str(error), step.id) from error
-            values.update(zip(step.submodel.outputs, results, strict=True))
-            for name in dead:
+                raise SubgraphError(str(error), work.step.id) from error
+            values.update(zip(work.makes, results, strict=True))
+            for name in work.dead:
                 del values[name]
         return values
 
     def states(self, results: Mapping[str, Value]) -> dict[str, Value]:
         """What the next step reads, of what this one made; states that stay inside are left out."""
         return {state.input: results[state.output] for state in self.passed}
+
+
+def _growing(steps: Sequence[Step], states: Sequence[State]) -> list[list[State]]:
+    """[step] States that it adds to where they lie: no other step reads them."""
+    readers = Counter(name for step in steps for name in step.submodel.inputs)
+    alone = [s for s in states if s.axis >= 0 and readers[s.input] == 1 and not readers[s.output]]
+    found = []
+    for step in steps:
+        executable = step.executable
+        pairs = executable.growing() if isinstance(executable, GrowingExecutable) else {}
+        found.append([s for s in alone if pairs.get(s.input) == s.output])
+    return found
 
 
 def _wait(steps: Sequence[Step]) -> None:
@@ -441,8 +525,8 @@ class _Inputs:
         read = int(self.graph.tensor_producer[self.graph.tensor_index[state.input]])
         return len(self.graph.op_inputs[read]) > 0
 
-    def first_states(self, states: Sequence[State]) -> dict[str, Any]:
-        """Empty where they grow, else zeros."""
+    def first_states(self, states: Sequence[State], room: int = 0) -> dict[str, Any]:
+        """Zeros; where they grow, for as many tokens as there is room for."""
         values = {}
         for state in states:
             if state.inside and state.axis < 0 and self._has_first_value(state):
@@ -452,7 +536,7 @@ class _Inputs:
                 )
             shape = list(self._shape(state.input))
             if state.axis >= 0:
-                shape[state.axis] = 0
+                shape[state.axis] = room
             values[state.input] = np.zeros(shape, self._dtype(state.input))
         return values
 

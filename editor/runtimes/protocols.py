@@ -103,6 +103,23 @@ class StatefulExecutable(Protocol):
         ...
 
 
+@runtime_checkable
+class GrowingExecutable(Protocol):
+    """An executable that may add to a state in the memory that it reads it from, so that no step copies it. Optional."""
+
+    def growing(self) -> Mapping[str, str]:
+        """Input -> output of such states."""
+        ...
+
+    def sequence(self, states: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:
+        """What runs each step of one sequence: as ``Executable.run``, without inputs and outputs of these states.
+
+        Args:
+            states: input -> value with room for all tokens of the sequence, which the runs write to.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
 

@@ -32,6 +32,7 @@ from editor.runtimes.onnxruntime.cuda_streams import (
     make_current,
     synchronize,
 )
+from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of
 from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
 from editor.runtimes.onnxruntime.plugins import ep_device, memory_space, plugin_device
 from editor.runtimes.onnxruntime.properties import NOT_PASSED
@@ -373,6 +374,8 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     made = Session(session, submodel.signature, device, queues)
     made.may_keep = not options.open_sizes
     made.in_one_call = options.open_sizes
+    if options.open_sizes and device.provider == CPU:
+        made.caches = caches_of(submodel.model)
     return made
 
 
@@ -399,6 +402,8 @@ class Session:
         """Whether outputs have the same sizes in each run, as far as is known"""
         self.in_one_call = False
         """Whether all inputs and outputs go to a run at once: binding them one by one takes up to a tenth of a token's time"""
+        self.caches: Mapping[str, str] = {}
+        """Input -> output: caches that runs may add to where they lie"""
         self._space = memory_space(device)
         self._token: Value = None
         self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
@@ -474,12 +479,22 @@ class Session:
         on_shared = self._on_shared_stream and self.in_one_call
         made = Session(self.session, self.signature, self.device, on_shared)
         made.may_keep = self.may_keep or bool(self._kept)
-        made.in_one_call = self.in_one_call
+        made.in_one_call, made.caches = self.in_one_call, self.caches
         return made
 
     def returns_new_memory(self) -> bool:
         """Whether no run writes to what another one returned."""
         return self.in_one_call
+
+    def growing(self) -> Mapping[str, str]:
+        """Input -> output: states that the runs of a sequence may add to where they lie."""
+        inputs = (value.type for value in self.session.get_inputs())
+        return self.caches if all(self._on_device) and _NUMPY_TYPES.issuperset(inputs) else {}
+
+    def sequence(self, states: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:
+        """A run for each step of one sequence, without these states."""
+        where = f"{self.signature.label} on {self.device.name}"
+        return GrowingRun(self.session, self.signature, where, self.caches, states, _RUN_OPTIONS)
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
