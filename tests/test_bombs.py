@@ -189,6 +189,8 @@ def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
             str(tmp_path),
             "--limit-memory",
             "300MB",
+            "--limit-seconds",
+            "300",  # a busy machine meets that of memory first, too
         ],
         cwd=ROOT,
         capture_output=True,

@@ -183,6 +183,18 @@ def test_what_is_undone_is_said_where_no_op_moves(state: AppState, document: Doc
     document.set_automatic("priority", {}, "minimal")
 
 
+def test_a_layout_that_forms_subgraphs_by_another_rule_says_so(
+    state: AppState, document: Document
+) -> None:
+    """The rule went on to hold for what was done next, without a word."""
+    for sequence, layout, said in ((1, "Glow rule (simulated)", True), (2, "all on CPU", False)):
+        document.set_automatic("priority", {}, "minimal")
+        use = {"do": "use-layout", "name": layout, "sequence": sequence}
+        notice = str(sent(state, document, "rule", use)["panels"]["notice"])
+        assert ("now: Levels (Glow), before: Minimal: fewest" in notice) == said, notice
+    document.set_automatic("priority", {}, "minimal")
+
+
 def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
     state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
