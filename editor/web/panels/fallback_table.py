@@ -181,7 +181,7 @@ def _without_room(document: Document, name: str, ops: Sequence[int]) -> html.P:
     taken = human_bytes(document.placement.run_memory.peaks[name])
     words = (
         f" {'has' if len(ops) == 1 else 'have'} no room on {name}, where {taken} of {device.limit_text} are taken; "
-        "the last table has their blocks"
+        "their blocks stand below"
     )
     return _line(pluralize(len(ops), "op"), words, ops)
 
