@@ -20,7 +20,6 @@ from editor.execution.compiled_plan import (
     convert,
     data_flow,
     memory_space,
-    owned,
 )
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
@@ -37,6 +36,7 @@ from editor.runtimes.protocols import (
     UnsharedExecutable,
 )
 from editor.runtimes.registry import runtime_of, stand_in
+from editor.runtimes.values import to_numpy
 
 _LOGITS = ("logits", "lm_logits", "output")
 
@@ -222,11 +222,11 @@ class Generator:
                     following.wait()
                     del moving
                 past, turn = past + len(ids), 1 - turn
-            last = owned(results[self._inputs.logits])
+            rows = to_numpy(results[self._inputs.logits])
+            last = rows.reshape(-1, rows.shape[-1])[-1].copy()
             phase.settle()
-            last = last.reshape(-1, last.shape[-1])[-1]
             number = len(tokens)
-            tokens.append(int(follow[number]) if number < len(follow) else int(np.argmax(last)))
+            tokens.append(int(follow[number]) if number < len(follow) else int(last.argmax()))
             times.append(perf_counter() - start)
             logits.append(last)
             steps = [tokens[-1:]]
@@ -507,19 +507,22 @@ class _Inputs:
     def fed(self, ids: Sequence[int], past: int) -> dict[str, Any]:
         """Tokens with their mask and positions."""
         total = past + len(ids)
-
-        def repeated(name: str, row: Any) -> Any:
-            dtype, rank = self._forms[name]
-            array = np.asarray(row, dtype)
-            if rank == 1:
-                return array
-            return array[None] if self._batch == 1 else np.tile(array, (self._batch, 1))
-
-        values = {self.ids: repeated(self.ids, ids)}
-        values |= {name: repeated(name, np.ones(total, np.int64)) for name in self.masks}
-        values |= {name: repeated(name, np.arange(past, total)) for name in self.positions}
-        values |= {name: np.arange(self._batch, dtype=self._dtype(name)) for name in self.beams}
+        values = {self.ids: self._repeated(self.ids, ids)}
+        for name in self.masks:
+            values[name] = self._repeated(name, np.ones(total, np.int64))
+        for name in self.positions:
+            values[name] = self._repeated(name, np.arange(past, total))
+        for name in self.beams:
+            values[name] = np.arange(self._batch, dtype=self._dtype(name))
         return values
+
+    def _repeated(self, name: str, row: Any) -> Any:
+        """A row of an input, for each sequence of the batch."""
+        dtype, rank = self._forms[name]
+        array = np.asarray(row, dtype)
+        if rank == 1:
+            return array
+        return array[None] if self._batch == 1 else np.tile(array, (self._batch, 1))
 
     def _has_first_value(self, state: State) -> bool:
         read = int(self.graph.tensor_producer[self.graph.tensor_index[state.input]])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
@@ -13,7 +14,7 @@ from editor.errors import ExecutionError
 from editor.graph.attributes import op_reads
 from editor.runtimes.base import Signature, Value
 from editor.runtimes.onnxruntime.options import reason_of
-from editor.runtimes.onnxruntime.values import as_ort
+from editor.runtimes.onnxruntime.values import HOST, as_ort, bind_output
 
 _CACHES = ((3, 1), (4, 2))
 """Inputs and outputs of GroupQueryAttention that are the keys and values of all tokens so far."""
@@ -42,6 +43,10 @@ def caches_of(model: ModelProto) -> dict[str, str]:
     }
 
 
+_PLAIN = "biuf"
+"""Kinds of numpy types that ONNX Runtime takes as they are."""
+
+
 class GrowingRun:
     """The runs of one sequence: its caches stay bound, and each run binds the rest.
 
@@ -66,7 +71,8 @@ class GrowingRun:
         self._session, self._where, self._options = session, where, options
         self._binding = session.io_binding()
         self._caches = [as_ort(value) for value in caches.values()]
-        """Their memory, which the binding does not hold"""
+        self._held: dict[str, Value] = {}
+        """Other values whose memory is bound, and not held by the binding"""
         for name, value in zip(caches, self._caches, strict=True):
             self._binding.bind_ortvalue_input(name, value)
             self._binding.bind_ortvalue_output(outputs[name], value)
@@ -78,11 +84,14 @@ class GrowingRun:
         """The other outputs, in new memory, from the other inputs."""
         binding, first = self._binding, len(self._caches)
         try:
-            held = [as_ort(value) for value in inputs]
-            for name, value in zip(self._reads, held, strict=True):
-                binding.bind_ortvalue_input(name, value)
+            for name, value in zip(self._reads, inputs, strict=True):
+                if isinstance(value, np.ndarray) and value.dtype.kind in _PLAIN:
+                    binding.bind_cpu_input(name, value)
+                else:
+                    self._held[name] = as_ort(value)
+                    binding.bind_ortvalue_input(name, self._held[name])
             for name in self._makes:
-                binding.bind_output(name)
+                bind_output(binding, name, HOST)
             self._session.run_with_iobinding(binding, self._options)
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
             raise ExecutionError(f"{self._where}: {reason_of(error)}") from error

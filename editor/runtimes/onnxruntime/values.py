@@ -6,6 +6,7 @@ import ctypes
 import logging
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import OrtValue as CValue
 
 from editor.errors import ExecutionError
 from editor.graph.value_types import type_proto
@@ -224,9 +226,9 @@ def mark_of(value: Any) -> Mark | None:
 
 def from_numpy(array: np.ndarray[Any, Any], space: MemorySpace) -> Any:
     """An ``OrtValue`` with the values of an array; on the host it shares the memory."""
-    name, vendor = _name_and_vendor(space)
     with exclusive(space.kind):
-        return ort.OrtValue.ortvalue_from_numpy(array, name, space.index, vendor)
+        made = CValue.ortvalue_from_numpy(array, device_of(space))
+    return ort.OrtValue(made, array if space.is_host else None)
 
 
 def _allocated(shape: Any, element_type: int, space: MemorySpace) -> Any:
@@ -239,21 +241,18 @@ def _allocated(shape: Any, element_type: int, space: MemorySpace) -> Any:
 
 def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
     """Lets a session allocate an output in a memory space."""
-    kind, vendor = _name_and_vendor(space)
-    if vendor < 0:
-        binding.bind_output(name, kind, space.index)
-        return
-    # The public method takes no vendor, and the memory of a plugin's device has one.
+    # The public method takes no vendor, and makes the device anew each time.
     try:
         inner = binding._iobinding
         device = device_of(space)
     except AttributeError:
         raise ExecutionError(
-            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {kind}; install 1.32"
+            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {space.kind}; install 1.32"
         ) from None
     inner.bind_output(name, device)
 
 
+@cache
 def device_of(space: MemorySpace) -> Any:
     """A memory space as ONNX Runtime's C interface knows it."""
     kind, vendor = _name_and_vendor(space)
