@@ -32,6 +32,7 @@ ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
     "one placement, with room for either phase",
     "a placement for each phase",
 )
+PRESENT = "the present plan for both"
 _ROUNDS = 8
 """Of less memory for the tokens, until the prompt fits, too"""
 _CLEARLY = 0.99
@@ -95,6 +96,8 @@ class Phases:
     choices: tuple[PhaseChoice, ...]
     basis: Basis
     """Of all seconds here"""
+    present: PhaseChoice
+    """What the plan takes as it is; never the chosen one"""
     placements: Mapping[str, tuple[Placement, Placement]] = field(default_factory=dict)
     """Name of a choice that can be -> its placements of the prompt and of the tokens"""
 
@@ -106,8 +109,16 @@ class Phases:
     @property
     def rows(self) -> list[tuple[PhaseChoice, list[str]]]:
         """The ways that differ, the chosen one first, each with the names of the others that come to the same."""
+        return self._rows(self.choices)
+
+    @property
+    def rows_with_present(self) -> list[tuple[PhaseChoice, list[str]]]:
+        """The same with the present plan behind them."""
+        return self._rows((*self.choices, self.present))
+
+    def _rows(self, choices: Sequence[PhaseChoice]) -> list[tuple[PhaseChoice, list[str]]]:
         rows: list[tuple[PhaseChoice, list[str]]] = []
-        for each in (self.chosen, *(c for c in self.choices if c is not self.chosen)):
+        for each in (self.chosen, *(c for c in choices if c is not self.chosen)):
             same = next((names for row, names in rows if row.same(each)), None)
             if same is None:
                 rows.append((each, []))
@@ -214,16 +225,21 @@ def place_phases(
             lambda: _alike(last, both(), "a token"),
         )
     found: dict[str, tuple[Placement, Placement]] = {}
-    choices: list[PhaseChoice] = []
-    for name, (of_prompt, of_token) in ways.items():
+
+    def weighed(
+        name: str, of_prompt: Callable[[], Placement], of_token: Callable[[], Placement]
+    ) -> PhaseChoice:
         try:
-            pair = of_prompt(), of_token()
-            choices.append(
-                _choice(name, pair[0], _alike(first, pair[1], "a token"), pair[1], lengths)
-            )
-            found[name] = pair
+            found[name] = pair = of_prompt(), of_token()
+            return _choice(name, pair[0], _alike(first, pair[1], "a token"), pair[1], lengths)
         except EditorError as error:
-            choices.append(PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error)))
+            found.pop(name, None)
+            return PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error))
+
+    choices = [weighed(name, *way) for name, way in ways.items()]
+    present = weighed(
+        PRESENT, lambda: _alike(prompt, plan, "the prompt"), lambda: _alike(last, plan, "a token")
+    )
     possible = [each for each in choices if not each.problem]
     if not possible:
         way_out = (
@@ -245,6 +261,7 @@ def place_phases(
         chosen,
         tuple(choices),
         costs_of_plan(found[chosen.name][1])[1],
+        present,
         {each.name: found[each.name] for each in possible},
     )
 

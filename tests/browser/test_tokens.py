@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.states import prompt_of_step
 from editor.placement.placement import Settings
 from editor.web.drawing.elements import elements, split
 from editor.workspace.history import Store
@@ -212,6 +213,11 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     expect(result.get_by_role("button", name="Copy")).to_have_attribute(
         "data-copy", command.inner_text()
     )
+    with page.expect_download() as saved:
+        result.get_by_role("button", name="Save plan.json of both").click()
+    kept = editor.load_plan(saved.value.path())
+    assert kept.prompt is not None
+    assert prompt_of_step(kept.prompt.graph) == 2048
     outdated = result.get_by_text("The plan has changed since")
     expect(outdated).to_be_hidden()
     use.click()

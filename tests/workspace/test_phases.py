@@ -15,7 +15,9 @@ from decoders import fused_decoder, plain_decoder
 
 import editor
 from editor.execution.generation import Generator
+from editor.placement.kept import with_affinity
 from editor.workspace.phases import with_phase
+from editor.workspace.plan import Plan
 
 PROMPT = list(range(1, 14))
 
@@ -96,6 +98,21 @@ def test_equal_placements_are_one_row(tmp_path: Path) -> None:
     ((_, same),) = phases.rows
     assert same == ["one placement, as the prompt has it", "a placement for each phase"]
     assert "the same: one placement, as the prompt has it" in phases.text()
+    ((_, same),) = phases.rows_with_present
+    assert same[-1] == "the present plan for both"
+
+
+def test_the_present_plan_stands_beside_the_ways_and_is_none_of_them(tmp_path: Path) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
+    free = plan.phases(64, 8)[1]
+    key = plan.graph.op_keys[int(plan.placement.ops_on(plan.devices[0].name)[0])]
+    moved = Plan(with_affinity(plan.placement, {key: plan.devices[1].name}, "a person"))
+    found = moved.phases(64, 8)[1]
+    present, same = found.rows_with_present[-1]
+    assert (present.name, same) == ("the present plan for both", [])
+    assert present not in found.choices
+    assert found.chosen.answer == free.chosen.answer
+    assert present.answer > free.chosen.answer  # it crosses from device to device
 
 
 @pytest.mark.parametrize("kind", ["plain", "fused"])

@@ -22,6 +22,8 @@ from editor.web.panels.export_menu import export_groups, notes_of_plan
 from editor.web.panels.notice import notice
 from editor.web.tasks import Task
 from editor.workspace.document import Document
+from editor.workspace.phases import Phases
+from editor.workspace.plan import Plan
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -56,7 +58,12 @@ def register(app: Dash, state: AppState) -> None:
         try:
             document = await asyncio.to_thread(state.document, document_id)
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
-                content = await state.long_work.run(_content, document, what, task)
+                phases = state.phased.get(document)
+                content = (
+                    _plan_of(phases)
+                    if what == "phases"
+                    else await state.long_work.run(_content, document, what, task)
+                )
             form = what.removeprefix("bundle:")
             foreign = foreign_note(form, document.devices)
             notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
@@ -101,6 +108,16 @@ def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict
         )
 
 
+def _plan_of(phases: Phases | None) -> dict[str, Any]:
+    if phases is None:
+        raise ExportError("These placements are not kept any more; place both phases again.")
+    return _plan_file(Plan(phases.token, phases.prompt))
+
+
+def _plan_file(plan: Plan) -> dict[str, Any]:
+    return {"content": plan.to_json(), "filename": "plan.json", "type": "application/json"}
+
+
 def _device_at(document: Document, number: str) -> str:
     """Name of a device by its place in the table: Dash takes no other letters than ASCII in what a button is called."""
     if not number.isdecimal() or int(number) >= len(document.devices):
@@ -115,11 +132,7 @@ def _content(document: Document, what: str, task: Task) -> dict[str, Any]:
         return _bundle(document, what.partition(":")[2], task)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
-        return {
-            "content": document.plan.to_json(),
-            "filename": "plan.json",
-            "type": "application/json",
-        }
+        return _plan_file(document.plan)
     if what == "devices.yaml":
         return {
             "content": document.devices_text,

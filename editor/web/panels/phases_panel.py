@@ -9,22 +9,15 @@ from typing import Any
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.graph.states import (
-    Lengths,
-    prompt_at,
-    sequence_dim,
-    states_of,
-    tokens_of_step,
-)
+from editor.graph.states import prompt_at, sequence_dim, states_of, tokens_of_step
 from editor.placement.kept import moved_ops
 from editor.text import human_bytes, pluralize
 from editor.web import controls
+from editor.web.benchmark_state import JobOptions
 from editor.web.panels.parts import basis_badge, length_fields, swatch
 from editor.web.view import colours_of, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.phases import PhaseChoice, Phases, moved_between, of_phase
-
-_USUAL = Lengths(512, 64)
 
 
 def has_phases(graph: Graph) -> bool:
@@ -38,12 +31,14 @@ def phases_form(graph: Graph) -> list[Any]:
     """Asks for the lengths of an answer, where the model has phases."""
     if not has_phases(graph):
         return []
-    prompt = max(_USUAL.prompt, prompt_at(graph))  # else a placement has no room for what is open
+    prompt = prompt_at(graph) or JobOptions.prompt
     return [
         html.Div(
             [
                 html.H3("Prompt and tokens"),
-                *length_fields(("phases-prompt-length", "phases-new-length"), prompt, _USUAL.new),
+                *length_fields(
+                    ("phases-prompt-length", "phases-new-length"), prompt, JobOptions.new
+                ),
                 controls.Button("Place both phases", id="phases-start"),
                 controls.Button("Open the prompt", id="phases-prompt"),
                 controls.Button("Open a token", id="phases-token"),
@@ -95,7 +90,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         each is phases.chosen,
                         _use(each.name, elsewhere, _phase(document)),
                     )
-                    for each, same in phases.rows
+                    for each, same in phases.rows_with_present
                 ]
             ),
         ],
@@ -137,6 +132,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
     command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
+    in_bold = f"“{phases.chosen.name}”"
     return [
         _outdated(document),
         html.P(said, className="hint wide"),
@@ -144,15 +140,21 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.Table(html.Tbody(lines), className="plain"),
         html.P(
             [
-                "A plan of both, which bench --generate and the export for onnxruntime-genai run, is written by ",
+                f"A plan of both phases ({in_bold}), which bench --generate and the export for onnxruntime-genai run: ",
+                html.Button(
+                    "Save plan.json of both",
+                    className="tool small",
+                    id={"type": "export", "what": "phases"},
+                ),
+                " or on the command line ",
                 html.Code(command),
                 " ",
                 html.Button("Copy", className="link", **{"data-copy": command}),
-                " from the devices, the policy and the pins of ",
+                " from ",
                 html.Button(
-                    "plan.json",
+                    "this plan",
                     className="link",
-                    title="Saves this plan",
+                    title="Saves plan.json",
                     **{"data-command": "save-plan"},
                 ),
                 ".",
@@ -180,7 +182,7 @@ def _phase(document: Document) -> str:
 def _use(name: str, elsewhere: Mapping[str, int], phase: str) -> Any:
     """What makes a way the plan, where it is another one; "" where it cannot be."""
     if name not in elsewhere:
-        return ""
+        return ""  # the present plan, or a way that does not fit
     if not elsewhere[name]:
         return f"the present plan of {phase}"
     return html.Button(
