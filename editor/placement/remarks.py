@@ -1,4 +1,4 @@
-"""Finds what there is to say of the devices of a plan: what they make of NaN, where the model can make or test NaN."""
+"""Finds what there is to say of the devices of a plan: why one has no ops, and what they make of NaN."""
 
 from __future__ import annotations
 
@@ -27,6 +27,30 @@ def remarks(placement: Placement) -> list[str]:
         f"{remark}, as ONNX Runtime does not ({pluralize(len(keys), 'op')}, the first is {keys[0]})"
         for remark, keys in found.items()
     ]
+
+
+_NO_GAIN = {
+    "latency": "no faster plan with it was found",
+    "throughput": "no plan with it and a higher rate was found",
+    "energy": "no plan with it and less energy was found",
+}
+
+
+def why_empty(placement: Placement, number: int) -> str:
+    """Why a device of the table has no ops of the plan."""
+    constraints, settings = placement.constraints, placement.settings
+    ops = placement.placed_ops
+    if not constraints.able[ops, number].any():
+        return "it can run none of them"
+    if not constraints.allowed[ops, number].any():
+        return "pins and rules have all that it can run elsewhere"
+    if settings.policy in ("priority", "rules"):
+        return "other devices come first for all that it can run"
+    if settings.policy == "pipeline":
+        return _NO_GAIN["throughput"]
+    if settings.policy == "memory":
+        return _NO_GAIN["latency"]
+    return _NO_GAIN[settings.policy_options.get("objective", "latency")]
 
 
 def _meets_nan(graph: Graph) -> Bools:

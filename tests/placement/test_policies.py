@@ -38,6 +38,7 @@ from editor.placement.policies.optimal import optimal
 from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem, relaxed_bound
 from editor.placement.policies.task import Assignment, Task
+from editor.placement.remarks import why_empty
 from editor.runtimes.base import Capability
 
 PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -580,3 +581,37 @@ def test_a_new_policy_is_a_function_and_an_entry(
     with pytest.raises(AssertionError, match="last: "):
         editor.partition(mobilenet, "HETERO:CPU", policy="last")
     registry.policy_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules", "why"),
+    [
+        ("priority", [], "other devices come first for all that it can run"),
+        ("optimal", [], "no faster plan with it was found"),
+        ("memory", [], "no faster plan with it was found"),
+        ("pipeline", [], "no plan with it and a higher rate was found"),
+        (
+            "priority",
+            [{"name": "*", "to": "Host"}],
+            "pins and rules have all that it can run elsewhere",
+        ),
+    ],
+)
+def test_an_empty_device_says_why(policy: str, rules: list[dict[str, str]], why: str) -> None:
+    devices = [
+        {"name": "Host", "backendName": "CPU", "peakCompute": 1e12, "peakDramBw": 1e11},
+        {"name": "Slow", "backendName": "CPU", "peakCompute": 1e6, "peakDramBw": 1e6},
+        {
+            "name": "Other",
+            "backendName": "CUDA",
+            "peakCompute": 1e6,
+            "peakDramBw": 1e6,
+            "supportedNodes": "Einsum",
+        },
+    ]
+    placement = editor.partition(
+        EXAMPLES / "models" / "mobilenetv2.onnx", devices, policy, rules=rules
+    ).placement
+    assert placement.op_counts["Slow"] == 0
+    assert why_empty(placement, 1) == why
+    assert why_empty(placement, 2) == "it can run none of them"

@@ -24,6 +24,7 @@ from editor.graph.states import states_of
 from editor.kinds import Kind
 from editor.placement.chosen_costs import aims_at_throughput, is_assumed
 from editor.placement.device_profile import load_profile
+from editor.placement.remarks import why_empty
 from editor.text import human_bytes, in_words, joined, percent, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
@@ -92,7 +93,7 @@ def plan(document: Document) -> list[Any]:
                     f"{percent(share[i])}{f', {forced[i]:,} by force' if forced[i] else ''}"
                     f"{f'; busy for {in_words(loads[i], rough[i])} with starts and transfers' if loads else ''}"
                     if placement.op_counts[d.name]
-                    else "no ops",
+                    else f"no ops: {why_empty(placement, i)}",
                     title="Time of its ops, and their share of the run",
                 ),
                 html.Span(
