@@ -25,7 +25,9 @@
    */
   const hasNoUndo = (target) =>
     target.matches("select, [type=checkbox]") ||
-    (target.dataset.sent === /** @type {HTMLInputElement} */ (target).value && !editor.byId("device-refused")?.textContent);
+    (target.dataset.sent === /** @type {HTMLInputElement} */ (target).value && !editor.byId("device-refused")?.textContent) ||
+    (target.matches("#rules-list > .rule:not(.refused, [data-fresh]) input") &&
+      /** @type {HTMLInputElement} */ (target).value === /** @type {HTMLInputElement} */ (target).defaultValue);
 
   /** @param {HTMLElement} target */
   const inGraph = (target) =>

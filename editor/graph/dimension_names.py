@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from editor.text import pluralize
+
+_NEW, _PAST, _TOTAL = "sequence length", "past tokens", "total tokens"
 _CALLED = {
     "batch": ("batch_size", "batchsize"),
-    "sequence length": ("sequence", "sequence_length", "seq", "seq_len", "seq_length", "seqlen"),
-    "past tokens": ("past_sequence_length", "past_seq_len", "past_length", "past_len", "past"),
-    "total tokens": (
+    _NEW: ("sequence", "sequence_length", "seq", "seq_len", "seq_length", "seqlen"),
+    _PAST: ("past_sequence_length", "past_seq_len", "past_length", "past_len", "past"),
+    _TOTAL: (
         *("total_sequence_length", "total_seq_len", "total_length", "past_sequence_length + 1"),
         "past_sequence_length + sequence_length",
     ),
@@ -44,10 +47,25 @@ def with_names(text: str, names: Collection[str]) -> str:
 
 
 def sizes_in_words(sizes: Mapping[str, int]) -> str:
-    """E.g. "batch 1, sequence length 128"; a name that is not known stays as it is, as do two that are called the same."""
+    """E.g. "batch 1, sequence length 128" and "batch 1, 1 token after 127".
+
+    A name that is not known stays as it is, as do two that are called the same.
+    """
     words = {name: words_of_dimension(name) or name for name in sizes}
     called = list(words.values())
-    return ", ".join(
-        f"{words[name] if called.count(words[name]) == 1 else name} {size:,}"
+    named = {
+        words[name] if called.count(words[name]) == 1 else name: size
         for name, size in sizes.items()
+    }
+    new, past = named.get(_NEW), named.get(_PAST)
+    if new is None or past is None:
+        return ", ".join(f"{name} {size:,}" for name, size in named.items())
+    step = (
+        f"{pluralize(new, 'token')} after {past:,}"
+        if past
+        else f"{pluralize(new, 'token')} at once"
     )
+    named.pop(_PAST)
+    if named.get(_TOTAL) == new + past:
+        named.pop(_TOTAL)
+    return ", ".join(step if name == _NEW else f"{name} {size:,}" for name, size in named.items())

@@ -92,6 +92,10 @@ def _longest() -> float:
     return limits.current().seconds + START_SECONDS
 
 
+_FASTEST = {"objective": "latency"}
+_NO_ROOM = "no plan fits within memory at these sizes: least latency"
+
+
 class AppState:
     """Everything that callbacks share. Its methods block; callbacks call them in threads."""
 
@@ -321,12 +325,13 @@ class AppState:
     def with_sizes(
         self, document_id: str, define: Mapping[str, int], should_stop: Callable[[], bool] = bool
     ) -> Document:
-        """The document of the same model with other sizes, with the same decisions and stored layouts.
+        """The document of the same model with other sizes, with the same history and stored layouts.
 
         Where one with these sizes stands at these decisions, it is that one: a person who only looked at other sizes is back at
         the history that was there.
 
-        Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates.
+        Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates. Where no
+        plan fits within memory, the document opens all the same, with the fastest one without limits.
 
         Raises:
             EditorError: the model cannot have these sizes, or a pin does not fit.
@@ -340,19 +345,33 @@ class AppState:
         )
         if dict(graph.define) == dict(document.graph.define):
             return document
-        settings = with_known_costs(
-            document.placement.settings, best_source(graph, document.devices)
-        )
-        entries = [dict(d.entry) for d in document.devices]
-        known = self.store.find_at(
-            str(graph.path), graph.sha256, graph.define, first_decisions(settings, entries)
-        )
+        source = best_source(graph, document.devices)
+        settings = with_known_costs(document.placement.settings, source)
+        decisions = first_decisions(settings, [dict(d.entry) for d in document.devices])
+        known = self.store.find_at(str(graph.path), graph.sha256, graph.define, decisions)
         if known is not None:
             return self.document(known.id)
-        resized = self.create(graph, entries, settings, document.devices_text, should_stop)
-        for name, decisions in self.store.layouts(document_id).items():
-            self.store.keep_layout(resized.id, name, decisions)
-        return resized
+
+        def adapted(kept: dict[str, Any]) -> dict[str, Any]:
+            if kept["options"].get("costs") != "measured" or source == "measured":
+                return kept
+            return {**kept, "options": {**kept["options"], "costs": "estimate"}}
+
+        no_room = ""
+        try:
+            solver = self._solved(graph, decisions, should_stop)
+        except EditorError as error:
+            if settings.policy != "memory":
+                raise
+            no_room = str(error)
+            decisions |= {"policy": "optimal", "options": {**decisions["options"], **_FASTEST}}
+            solver = self._solved(graph, decisions, should_stop)
+        record = self.store.create_beside(document_id, graph.define, adapted)
+        if no_room:
+            self.store.append(record.id, record.cursor, _NO_ROOM, decisions, record.version)
+            record = self.store.get(record.id) or record
+            self.greet(record.id, f"No plan fits within memory at these sizes.\n{no_room}")
+        return self._keep(Document(self.store, record, solver))
 
     def at_sizes(
         self, document: Document, text: str, task: Task
@@ -629,15 +648,7 @@ class AppState:
             EditorError: the settings have no solution.
             Cancelled: it was told to stop.
         """
-        decisions = first_decisions(settings, devices)
-        solver = Solver(graph, decisions, self.ask(graph, devices))
-        try:
-            solver.solve(decisions, should_stop)  # fails before anything is stored
-        except EditorError:
-            if not should_stop():
-                raise
-        if should_stop():
-            raise Cancelled
+        solver = self._solved(graph, first_decisions(settings, devices), should_stop)
         record = self.store.create(
             graph.path.name,
             str(graph.path),
@@ -646,6 +657,20 @@ class AppState:
             first_decisions(settings, devices, devices_text),
         )
         return self._keep(Document(self.store, record, solver))
+
+    def _solved(
+        self, graph: Graph, decisions: dict[str, Any], should_stop: Callable[[], bool]
+    ) -> Solver:
+        """A solver that has solved the decisions, which fails before anything is stored."""
+        solver = Solver(graph, decisions, self.ask(graph, decisions["devices"]))
+        try:
+            solver.solve(decisions, should_stop)
+        except EditorError:
+            if not should_stop():
+                raise
+        if should_stop():
+            raise Cancelled
+        return solver
 
     def load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
         """A model, read in a job.

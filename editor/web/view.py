@@ -17,7 +17,7 @@ from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import bits_of
 from editor.graph.states import states_of
-from editor.kinds import NO_DIFFERENCE, Basis, compare_medians, compare_rates
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -302,30 +302,39 @@ def predicted_rate_of(document: Document) -> float | None:
 
 
 class Unsplit(NamedTuple):
-    """The fastest way not to split, by the costs of the plan's own figure."""
+    """A way not to split: measured, else by the costs of the plan's own figure."""
 
     device: str
     figure: float
     """seconds, or requests per second where the policy aims at throughput"""
-    basis: Basis
+    basis: Basis | Kind
     rough: bool
     """Whether it rests on assumed speeds"""
 
 
-_unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, Unsplit | str]] = WeakKeyDictionary()
+_unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, list[Unsplit] | str]] = WeakKeyDictionary()
 
 
-def predicted_unsplit(document: Document) -> Unsplit | str:
-    """The fastest device for the whole model by the costs of the plan; why there is none, where none takes it."""
+def fastest_unsplit(document: Document) -> Unsplit | str:
+    """The fastest device for the whole model; why there is none, where none takes it."""
     known, many = _costs(document), aims_at_throughput(document.placement.settings)
     costs, is_of_rate, found = _unsplit.get(document, (None, False, ""))
     if costs is not known.costs or is_of_rate != many:  # pins and rules have no part in it
-        found = _fastest_unsplit(document, known, many)
+        found = _whole_on_each(document, known, many)
         _unsplit[document] = known.costs, many, found
-    return found
+    if isinstance(found, str):
+        return found
+    measured = _measured_unsplit(document, many)
+    ways = [
+        Unsplit(each.device, measured[each.device], Kind.MEASUREMENT, False)
+        if each.device in measured
+        else each
+        for each in found
+    ]
+    return (max if many else min)(ways, key=lambda each: each.figure)
 
 
-def _fastest_unsplit(document: Document, known: _Known, many: bool) -> Unsplit | str:
+def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unsplit] | str:
     now, costs, found = document.placement, known.costs, list[Unsplit]()
     whole = on_one_device(now)
     for settings in whole.values():
@@ -339,9 +348,20 @@ def _fastest_unsplit(document: Document, known: _Known, many: bool) -> Unsplit |
             basis = basis_of(costs, known.source, placement.used_numbers)
             rough = bool(assumed_speeds(placement, costs))
             found.append(Unsplit(device.name, 1 / seconds if many else seconds, basis, rough))
-    if not found:
-        return f"no device {'has room for' if whole else 'runs'} the whole model"
-    return (max if many else min)(found, key=lambda each: each.figure)
+    return found or f"no device {'has room for' if whole else 'runs'} the whole model"
+
+
+def _measured_unsplit(document: Document, many: bool) -> dict[str, float]:
+    """Device -> what the unsplit model took in the newest benchmark with it, whichever plan was measured beside it."""
+    found: dict[str, float] = {}
+    entries = {device.name: repr(device.own_entry) for device in document.devices}
+    for run in _all_runs(document):
+        if (run.figures.get("mode") == "throughput") != many:
+            continue
+        for name, figures in _baselines(run.figures).items():
+            if run.figures.get("entries", {}).get(name, "") == entries.get(name):
+                found.setdefault(name, figures["throughput" if many else "median"])
+    return found
 
 
 def aim_of(settings: Settings) -> str:
@@ -379,8 +399,12 @@ def newest_predicted_run(document: Document) -> Run | None:
 
 def _real_runs(document: Document) -> list[Run]:
     """Benchmarks of a document in which no stand-in ran, newest first."""
+    return [run for run in _all_runs(document) if not run.figures.get("estimated")]
+
+
+def _all_runs(document: Document) -> list[Run]:
     try:
-        return [run for run in document.runs() if not run.figures.get("estimated")]
+        return list(document.runs())
     except WorkspaceError:  # the page says so elsewhere
         return []
 

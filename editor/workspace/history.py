@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,6 +205,36 @@ class Store:
                     decisions=_pack(decisions),
                 )
             )
+        return record
+
+    def create_beside(
+        self,
+        document: str,
+        define: Mapping[str, int],
+        adapted: Callable[[dict[str, Any]], Mapping[str, Any]],
+    ) -> Record:
+        """A new document of the model of another one, at other sizes, with its history and kept layouts.
+
+        Args:
+            document: the other one.
+            define: sizes.
+            adapted: makes decisions of the other one those of the new one.
+
+        Raises:
+            WorkspaceError: the other document was removed.
+        """
+        origin = self.get(document)
+        if origin is None:
+            raise WorkspaceError("The document is not in the workspace any more.")
+        identity = uuid.uuid4().hex[:12]
+        record = replace(origin, id=identity, define=dict(define), updated=_now(), version=0)
+        with self._database.write() as db:
+            db.execute(documents.insert().values(**vars(record)))
+            for table in (revisions, layouts):
+                for row in db.execute(sa.select(table).where(table.c.document == document)).all():
+                    kept = _unpack(row.decisions, f"the history of document {document}")
+                    own = {"document": record.id, "decisions": _pack(adapted(kept))}
+                    db.execute(table.insert().values(**{**row._mapping, **own}))
         return record
 
     def get(self, document: str) -> Record | None:

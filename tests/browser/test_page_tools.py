@@ -97,6 +97,23 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     expect(row.locator(".rule-text")).to_have_value("Conv*")
 
 
+def test_undo_in_a_rule_that_was_sent_is_that_of_the_plan(fresh: Page) -> None:
+    """The pattern kept the focus, and Ctrl+Z did nothing there."""
+    page = fresh
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    row = page.locator("#rules-list > .rule")
+    row.locator(".rule-text").fill("Conv")
+    page.keyboard.press("Enter")
+    says_exactly(row.locator(".rule-count"), "52 matches")
+    expect(row.locator(".rule-text")).to_be_focused()
+    page.keyboard.type("x")
+    page.keyboard.press("Control+z")  # of the field, as long as it has something of its own
+    expect(row.locator(".rule-text")).to_have_value("Conv")
+    page.keyboard.press("Control+z")
+    expect(row).to_have_count(0)
+
+
 def test_a_pattern_stays_with_another_kind_only_where_it_matches(fresh: Page) -> None:
     """The pattern of the kind before stayed, and matched nothing."""
     page = fresh

@@ -207,6 +207,13 @@ def test_usual_names_of_dimensions_have_plain_words() -> None:
     assert sizes_in_words(sizes) == "batch 2, total tokens 1,024, kv_cache_dim 64"
     # two of one name would not tell which is which
     assert sizes_in_words({"batch": 1, "batch_size": 2}) == "batch 1, batch_size 2"
+    step = {"batch_size": 1, "seq_len": 1, "total_seq_len": 128, "past_seq_len": 127}
+    assert sizes_in_words(step) == "batch 1, 1 token after 127"
+    assert sizes_in_words({**step, "total_seq_len": 4096}) == (
+        "batch 1, 1 token after 127, total tokens 4,096"
+    )
+    prompt = {"seq_len": 64, "past_seq_len": 0}
+    assert sizes_in_words(prompt) == "64 tokens at once"
 
 
 def test_sizes_may_be_typed_by_the_words_for_a_dimension() -> None:

@@ -18,7 +18,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
-from editor.web.view import measured_run, predicted_unsplit
+from editor.web.view import fastest_unsplit, measured_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -46,10 +46,30 @@ def test_an_estimate_says_how_a_split_compares_with_not_splitting(state: AppStat
     split = _open(state, _FAST, _CPU)
     assert "not splitting" not in _words(split).replace("compares it with not splitting", "")
     split.pin(split.placement.placed_ops[::9].tolist(), "CPU")
-    unsplit = predicted_unsplit(split)
+    unsplit = fastest_unsplit(split)
     assert not isinstance(unsplit, str) and unsplit.device == "Fast"
     said = _words(split)
     assert "'estimated '" in said and "slower'" in said and " on Fast)'" in said
+
+
+def test_an_estimate_stands_beside_what_not_splitting_took(state: AppState) -> None:
+    """It named a device with an estimate three times too low beside a benchmark that had measured a faster one."""
+    split = _open(state, _FAST, _CPU, {"backendName": "OpenVINO.CPU"})
+    split.pin(split.placement.placed_ops[::9].tolist(), "CPU")
+    time = {"median": 1e-4, "low": 9e-5, "high": 1.1e-4}
+    slow = {name: 100 * seconds for name, seconds in time.items()}
+    report = {
+        "baselines": [
+            {"device": "CPU", "time": time, "throughput": 0.0},
+            {"device": "OpenVINO.CPU", "time": slow, "throughput": 0.0},
+        ]
+    }
+    # The planned device was simulated: the plan itself has no figure.
+    figures = {"estimated": True, "mode": "latency", "requests": 1, "throughput": 1.0}
+    split.keep_run({**figures, "median": 0.1, "report": report}, "", split.placement)
+    assert "not splitting (100 µs on CPU, measured)" in _words(split)
+    split.set_devices([_FAST, {**_CPU, "peakCompute": "1 GFLOPS"}])
+    assert "measured)" not in _words(split), "the device is another one"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_rows_of_one_model_at_other_sizes_do_not_look_alike(tmp_path: Path) -> N
     lines = _devices_lines(start_page(state))
     state.close()
     assert sorted(lines) == [
-        "CPU · batch 1, sequence length 1, past tokens 7",
+        "CPU · batch 1, 1 token after 7",
         "past tokens 127 · CPU",
         "past tokens 500 · CPU",
     ]

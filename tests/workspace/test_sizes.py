@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES
+from decoders import plain_decoder
 
 import editor
 from editor.__main__ import main
-from editor.errors import Cancelled
+from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import history_list
+from editor.web.panels.verdict import over_memory
 from editor.web.tasks import TaskRegistry
+from editor.web.view import colours_of
 from editor.workspace.history import Store
 from editor.workspace.sizes import MOST_SIZES, names_of, parse_sizes, words
 
@@ -102,6 +105,10 @@ def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_th
         own = whisper.define["sequence"]
         larger = state.with_sizes(first.id, {"sequence": own + 8})
         assert larger.id != first.id and len(larger.placement.settings.pins) == 3
+        assert colours_of(larger) == colours_of(first)
+        larger.undo()  # the history came along
+        assert larger.graph.define["sequence"] == own + 8 and not larger.placement.settings.pins
+        larger.redo()
         assert state.with_sizes(larger.id, {"sequence": own}).id == first.id
         assert state.with_sizes(first.id, {"sequence": own + 8}).id == larger.id
         (link,) = [row for row in history_list(larger) if row._type == "A"]
@@ -109,6 +116,27 @@ def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_th
         larger.pin(first.placement.placed_ops[3:5].tolist(), "GPU")
         changed = state.with_sizes(larger.id, {"sequence": own})
         assert changed.id != first.id and len(changed.placement.settings.pins) == 5
+    finally:
+        state.jobs.close()
+
+
+def test_sizes_that_fit_nowhere_open_with_a_plan_that_is_marked(tmp_path: Path) -> None:
+    """The page refused them, so that nobody saw what lacks."""
+    card = {"name": "Card", "backendName": "CUDA", "memory": "8MB"}
+    rest = {"name": "CPU", "memory": "8MB"}
+    state = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES)
+    try:
+        path = plain_decoder(tmp_path / "plain.onnx")
+        sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": 64}
+        first = state.open(OpenRequest(str(path), [card, rest], sizes))
+        first.set_automatic("memory", {}, "minimal")
+        longer = state.with_sizes(first.id, {"past_sequence_length": 20_000})
+        assert longer.placement.settings.policy == "optimal"
+        assert over_memory(longer)
+        assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes.")
+        with pytest.raises(EditorError, match="does not fit into the memory"):
+            longer.undo()  # to the policy that has no plan
+        assert longer.placement.settings.policy == "optimal"
     finally:
         state.jobs.close()
 

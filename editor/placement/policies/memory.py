@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -360,12 +360,14 @@ def memory(task: Task) -> Assignment:
     )
     ideals = list(candidates(whole, costs))  # they know no limits
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
-    best, closest = _found(task, costs, size, limits, shrinkage, whole, ideals, bound)
-    if constraints.pins and (best is None or best[0] > bound * _CLOSE) and not task.should_stop():
-        best = _first(best, _around_pins(task, costs, size, limits, shrinkage))
-    if best is not None:
+    found, closest = _found(task, costs, size, limits, shrinkage, whole, ideals, bound)
+    held = placed[(constraints.able & ~constraints.allowed)[placed].any(axis=1)]
+    if len(held) and (not found or found[0][0] > bound * _CLOSE) and not task.should_stop():
+        found = _cheapest(*found, _around_held(task, costs, size, limits, shrinkage, held))
+    if found:
+        best = found[0]
         if best[0] > bound * _GOOD_ENOUGH:
-            best = improved(task, costs, limits, best, search_seconds(task.options))
+            best = improved(task, costs, limits, found, search_seconds(task.options))
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
@@ -435,8 +437,8 @@ def _found(
     whole: Problem,
     ideals: list[Ints],
     bound: float,
-) -> tuple[tuple[float, Ints] | None, Excess | None]:
-    """The cheapest of several candidates that fit, and that which lacks least; arguments as for ``_improved``.
+) -> tuple[list[tuple[float, Ints]], Excess | None]:
+    """The cheapest few of the candidates that fit, and that which lacks least; arguments as for ``_improved``.
 
     Args:
         whole: the problem with all memory for weights.
@@ -444,39 +446,42 @@ def _found(
         bound: no placement costs less.
     """
     graph, placed = task.constraints.graph, task.placed
-    filled = list(_in_order(task, costs, limits))
-    best = _first(
+    filled = list(_in_order(task, costs, size, limits))
+    found = _cheapest(
         _stages(task, costs, limits),
         *_by_regions(task, whole, ideals, costs, limits),
         *((price(graph, costs, e.device, placed).total, e.device) for e in filled if not e.total),
     )
     closest = min((e for e in filled if e.total), key=lambda each: each.total, default=None)
     for share in _TENSOR_SHARES:
-        best, found = _improved(task, costs, size, limits, shrinkage, best, share)
+        found, lacking = _shrunk(task, costs, size, limits, shrinkage, found, share)
         closest = min(
-            (each for each in (closest, found) if each is not None),
+            (each for each in (closest, lacking) if each is not None),
             key=lambda each: each.total,
             default=None,
         )
-        if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
+        if lacking is None or (found and found[0][0] <= bound * _CLOSE) or task.should_stop():
             break
-    return best, closest
+    return found, closest
 
 
-def _around_pins(
-    task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats
+def _around_held(
+    task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, held: Ints
 ) -> tuple[float, Ints] | None:
-    """Price and devices of a placement without the pins, with the pinned ops then put where they belong, where that fits.
+    """Price and devices of a placement without pins and rules, with the ops that they hold then put where they belong.
 
-    Pins that are far from what the policy would do lead its candidates to bad places, as far as they decide by parts.
+    None where that does not fit. What is held far from where the policy would have it leads its candidates to bad places, as
+    far as they decide by parts; and rules that the placement keeps anyway must not make it worse.
+
+    Args:
+        held: ops that pins and rules keep off devices.
     """
     constraints, placed = task.constraints, task.placed
-    pinned = np.array([constraints.graph.key_index[key] for key in constraints.pins], np.int64)
     allowed = constraints.allowed.copy()
-    allowed[pinned] |= constraints.able[pinned]
+    allowed[held] |= constraints.able[held]
     free = replace(task, constraints=replace(constraints, allowed=allowed))
     whole = Problem.of(constraints.graph, costs, allowed, placed, limits * shrinkage, size)
-    best, _ = _found(
+    found, _ = _found(
         free,
         costs,
         size,
@@ -486,26 +491,42 @@ def _around_pins(
         list(candidates(whole, costs)),
         lower_bound(whole, costs),
     )
-    if best is None:
+    if not found:
         return None
-    device = best[1].copy()
-    wrong = pinned[~constraints.allowed[pinned, device[pinned]]]
+    device = _renamed(found[0][1], _alike(free, costs, limits), constraints.allowed, held)
+    wrong = held[~constraints.allowed[held, device[held]]]
     device[wrong] = constraints.allowed[wrong].argmax(axis=1)
     if Excess.of(task, device, limits).total:
         return None
     return price(constraints.graph, costs, device, placed).total, device
 
 
-def _improved(
+def _renamed(device: Ints, groups: Sequence[Sequence[int]], allowed: Bools, held: Ints) -> Ints:
+    """[op] device where of those that differ in nothing each stands for the one that most of its ops may use."""
+    number = np.arange(allowed.shape[1])
+    for group in groups:
+        fitting = {d: allowed[held[device[held] == d]].sum(axis=0) for d in group}
+        pairs = sorted((-int(fitting[d][to]), d != to, d, to) for d in group for to in group)
+        free, taken = set(group), set[int]()
+        for _, _, d, to in pairs:
+            if d in free and to not in taken:
+                number[d] = to
+                free.remove(d)
+                taken.add(to)
+    renamed: Ints = number[device]
+    return renamed
+
+
+def _shrunk(
     task: Task,
     costs: Costs,
     size: Floats,
     limits: Floats,
     shrinkage: Floats,
-    best: tuple[float, Ints] | None,
+    found: list[tuple[float, Ints]],
     share: float,
-) -> tuple[tuple[float, Ints] | None, Excess | None]:
-    """The cheapest placement that fits, and that which lacks least; each round has less room, or fewer ops with large tensors.
+) -> tuple[list[tuple[float, Ints]], Excess | None]:
+    """The cheapest few placements that fit, and that which lacks least; rounds have less room, or fewer ops with large tensors.
 
     Args:
         task: what is placed.
@@ -513,7 +534,7 @@ def _improved(
         size: [op] bytes of weights.
         limits: [device] bytes.
         shrinkage: [device] as ``weight_shrinkage`` returns it.
-        best: the price and devices of the cheapest one so far.
+        found: price and devices of the cheapest ones so far.
         share: of a full device's memory; ops that run while tensors alone take more leave it before weights do.
     """
     graph, placed = task.constraints.graph, task.placed
@@ -526,33 +547,33 @@ def _improved(
             fitting.append((price(graph, costs, device, placed).total, device))
         too_large = []
         if (
-            not fitting and closest is None and best is None
+            not fitting and closest is None and not found
         ):  # not even the weights: what lacks least, for the message
             closest = _nearest(task, problem, costs, limits)
         for total, device in sorted(fitting, key=lambda item: item[0]):
-            if best is not None and total >= best[0]:
+            if found and total >= found[0][0]:
                 break
             excess = Excess.of(task, device, limits)
             if not excess.total:
-                best = total, device
+                found = _cheapest(*found, (total, device))
                 break
             too_large.append(excess)
         if not too_large or task.should_stop():
             break
-        found = min(too_large, key=lambda each: each.total)
-        closest = min(closest or found, found, key=lambda each: each.total)
-        fewer = _without_large_tensors(allowed, found.device, found.needed, limits, share)
+        least = min(too_large, key=lambda each: each.total)
+        closest = min(closest or least, least, key=lambda each: each.total)
+        fewer = _without_large_tensors(allowed, least.device, least.needed, limits, share)
         if fewer is not None:
             allowed = fewer
             continue
         # What another device had too much of in an earlier round, it may not have now.
-        over = found.over
+        over = least.over
         room = np.where(
             over > 0, np.minimum(room, limits * shrinkage) - over * shrinkage, limits * shrinkage
         )
         if (room < 0).any():
             break
-    return best, closest
+    return found, closest
 
 
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
@@ -567,23 +588,29 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
     return price(constraints.graph, costs, device, placed).total, device
 
 
-def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
-    """The cheapest of some placements; of equal ones that on the devices that come first in the table."""
-    return min(
-        (each for each in found if each is not None),
-        key=lambda each: (each[0], int(each[1].sum())),
-        default=None,
-    )
+_STARTS = 3
+"""Placements that are improved"""
+_NEAR = 1.25
+"""Times the price of the cheapest: improving others takes time and hardly ever pays."""
 
 
-_LEFT_OUT = (0, 1, 2, 4)
-"""Ops that hold most, which leave a device room for all others."""
+def _cheapest(*found: tuple[float, Ints] | None) -> list[tuple[float, Ints]]:
+    """The cheapest few of some placements, no price twice; of equal ones that on the devices that come first in the table."""
+    known = [each for each in found if each is not None]
+    known.sort(key=lambda each: (each[0], int(each[1].sum())))
+    prices = [each[0] for each in known]
+    new = [each for i, each in enumerate(known) if each[0] not in prices[:i]]
+    return [each for each in new if each[0] <= _NEAR * prices[0]][:_STARTS]
 
 
-def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[Excess]:
+_LEFT_OUT: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1), (0, 1, 2, 3))
+"""Of the ops that hold most, those that leave a device room for all others: an embedding, or the last layer, or both."""
+
+
+def _in_order(task: Task, costs: Costs, size: Floats, limits: Floats) -> Iterator[Excess]:
     """Placements where one device after the other is filled to its peak, in the order of the run; not all of them fit.
 
-    The device with the most memory takes what is left, and the ops that hold most, more or fewer of them.
+    The device with the most memory takes what is left, and some of the ops that hold most.
     """
     constraints, placed = task.constraints, task.placed
     allowed = constraints.allowed[placed]
@@ -591,9 +618,12 @@ def _in_order(task: Task, costs: Costs, limits: Floats) -> Iterator[Excess]:
     times = np.where(allowed, costs.op[placed], 0.0).sum(axis=0)
     filled = [d for d in np.argsort(times, kind="stable").tolist() if d != rest]
     first = np.where(allowed[:, rest], rest, allowed.argmax(axis=1)).astype(np.int64)
-    heaviest_last = np.argsort(op_bytes(constraints.graph)[placed], kind="stable")
-    for count in _LEFT_OUT:
-        label, kept = first.copy(), np.sort(heaviest_last[: len(placed) - count])
+    held = np.maximum(op_bytes(constraints.graph)[placed], size[placed])
+    heaviest_first = np.argsort(-held, kind="stable")
+    for left_out in _LEFT_OUT:
+        if max(left_out, default=-1) >= len(placed):
+            return
+        label, kept = first.copy(), np.sort(np.delete(heaviest_first, left_out))
         for d in filled:
             kept = kept[_filled(task, limits, label, kept, d) :]
             if task.should_stop():

@@ -56,18 +56,18 @@ _Move = tuple[Ints, int]
 
 
 def improved(
-    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
+    task: Task, costs: Costs, limits: Floats, starts: Sequence[tuple[float, Ints]], seconds: float
 ) -> tuple[float, Ints]:
-    """The placement with ops on devices where they cost less and fit, one move after the other, the most promising first.
+    """The best placement with ops on devices where they cost less and fit, one move after the other.
 
-    First blocks move whose ops alone take less time elsewhere, then others, as transfers may pay for that; at last whole
-    subgraphs, and single ops beside a change of device.
+    First blocks move whose ops alone take less time elsewhere, the most promising first, then others, as transfers may pay for
+    that; at last whole subgraphs, and single ops beside a change of device.
 
     Args:
         task: what is placed.
         costs: of the task.
         limits: [device] bytes.
-        best: price and devices of a placement that fits.
+        starts: price and devices of placements that fit; each is improved while the budget lasts.
         seconds: budget, as counted by the moves.
     """
     graph, placed = task.constraints.graph, task.placed
@@ -81,21 +81,26 @@ def improved(
         groups = _at_borders(task, device) if stage == 2 else blocks
         return _moves(groups, costs, task.constraints.allowed, device, worse=stage > 0)
 
-    stage = 0
-    while stage < 3 and not ended():
-        before = best[0]
-        for ops, d in moves(stage, best[1]):
-            if ended():
-                break
-            left -= 1
-            device = best[1].copy()
-            device[ops] = d
-            total = price(graph, costs, device, placed).total
-            if total < best[0] * (1 - _LEAST_GAIN) and not Excess.of(task, device, limits).total:
-                best = total, device
-        if best[0] == before:
-            stage += 1
-    return best
+    def climbed(best: tuple[float, Ints]) -> tuple[float, Ints]:
+        nonlocal left
+        stage = 0
+        while stage < 3 and not ended():
+            before = best[0]
+            for ops, d in moves(stage, best[1]):
+                if ended():
+                    break
+                left -= 1
+                device = best[1].copy()
+                device[ops] = d
+                total = price(graph, costs, device, placed).total
+                is_less = total < best[0] * (1 - _LEAST_GAIN)
+                if is_less and not Excess.of(task, device, limits).total:
+                    best = total, device
+            if best[0] == before:
+                stage += 1
+        return best
+
+    return min((climbed(start) for start in starts), key=lambda each: each[0])
 
 
 def _blocks(graph: Graph, placed: Bools) -> list[Ints]:

@@ -34,7 +34,7 @@ from editor.web.panels.parts import (
     plan_as_button,
     unpin_forced_button,
 )
-from editor.web.view import figures_of, measured_run, memory_of, plan_costs, predicted_unsplit
+from editor.web.view import fastest_unsplit, figures_of, measured_run, memory_of, plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -279,8 +279,8 @@ def _not_measured(document: Document, is_compared: bool) -> str:
 
 
 def _beside_unsplit_worked_out(document: Document) -> list[Any]:
-    """How a plan that was not measured compares with not splitting by the costs of its own figure; empty where it is whole."""
-    now, unsplit = figures_of(document), predicted_unsplit(document)
+    """How a plan that was not measured compares with not splitting; empty where it is whole."""
+    now, unsplit = figures_of(document), fastest_unsplit(document)
     many = now["rate"] is not None
     value, basis = now["rate"] if many else now["predicted"], now["basis"]
     if not value or basis is None or _alone(document) or document.placement.forced_ops:
@@ -290,12 +290,14 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     unit = unit_of_rate(document.graph)
     rate = rough_rate if unsplit.rough else human_rate
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
-    other = f"not splitting ({figure} on {unsplit.device})"
+    measured = ", measured" if unsplit.basis is Kind.MEASUREMENT else ""
+    other = f"not splitting ({figure} on {unsplit.device}{measured})"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
     tone = "worse" if ratio > 1 else "better"
-    kind = weakest([basis, unsplit.basis]).kind
+    bases = [basis] if isinstance(unsplit.basis, Kind) else [basis, unsplit.basis]
+    kind = weakest(bases).kind
     return [
         f"{kind.participle} ",
         html.Span(by_factor(ratio), className=f"delta {tone}"),
