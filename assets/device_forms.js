@@ -42,12 +42,7 @@
   /** @param {string | null} text */
   function deviceAdded(text) {
     if (text) {
-      const by = editor.page.view?.policy === "priority" ? " By priority it takes only what no device above it takes." : "";
-      editor.edit({
-        do: "add-device",
-        text,
-        message: { text: `${text} is in the table now; ↑ and ↓ change its place.${by}`, bad: false },
-      });
+      editor.edit({ do: "add-device", text });
       setTimeout(() => editor.set("device-add", { value: null }), 0);
       const known = new Set(forms().map(nameIn)),
         isNew = (/** @type {HTMLElement} */ form) => !known.has(nameIn(form));

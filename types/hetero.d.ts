@@ -298,7 +298,7 @@ interface Hetero {
   /** Adds functions that Dash calls. */
   callbacks(functions: Record<string, (...values: never[]) => unknown>): void;
   /** Sets properties of a component of Dash. */
-  set(id: string, props: Record<string, unknown>): void;
+  set(id: string | Record<string, string>, props: Record<string, unknown>): void;
   byId(id: string): HTMLElement | null;
   /** An element that is there: by selector, in another one or in the page. */
   one<T extends HTMLElement = HTMLElement>(selector: string, root?: ParentNode): T;

@@ -160,7 +160,15 @@ class PlainInput(_Control):
     """A field of `static_html`: no callback follows it, a script listens to its changes. A new ``key`` makes it anew."""
 
     _namespace, _type = "dash_html_components", "Input"
-    _prop_names: ClassVar[list[str]] = ["key", "defaultValue", "placeholder", "className"]
+    _prop_names: ClassVar[list[str]] = [
+        "key",
+        "type",
+        "min",
+        "max",
+        "defaultValue",
+        "placeholder",
+        "className",
+    ]
 
 
 def static_html(*content: Any) -> StaticHtml:

@@ -47,6 +47,8 @@ class _Before(NamedTuple):
     step: int
     rule: str
     """How subgraphs are formed"""
+    table: frozenset[str]
+    """Names of the devices"""
 
 
 def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.EditsAnswer:
@@ -79,6 +81,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
         said = (
             _notice(state, document, answers, others)
             or _lost_profile(document, request, before)
+            or _added(document, request, before)
             or _other_rule(document, request, before)
             or _no_change(document, request, before)
         )
@@ -110,7 +113,8 @@ def _refreshed(document: Document) -> _Before:
     document.refresh()
     placement = document.placement
     ops = placement.assignment.device, placement.division.subgraph_of_op
-    return _Before(figures, *ops, document.history.cursor, placement.settings.subgraphs)
+    table = frozenset(d.name for d in document.devices)
+    return _Before(figures, *ops, document.history.cursor, placement.settings.subgraphs, table)
 
 
 def _applied(
@@ -176,6 +180,21 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
     if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
         text += " No device has a limit of its memory."
         return text, notice(text, command=("show-Memory", "Set one"))
+    return text, notice(text)
+
+
+def _added(document: Document, request: m.Edits, before: _Before) -> _Said | None:
+    """Says what a device that was added is called, and where it stands."""
+    if not request.edits or request.edits[-1].do != "add-device":
+        return None
+    names = [d.name for d in document.devices]
+    new = next((name for name in names if name not in before.table), None)
+    if new is None:
+        return None
+    above = names[: names.index(new)]
+    text = f"{new} is in the table now, {f'below {above[-1]}' if above else 'the first one'}; ↑ and ↓ change its place."
+    if above and document.placement.settings.policy == "priority":
+        text += " By priority it takes only what no device above it takes."
     return text, notice(text)
 
 

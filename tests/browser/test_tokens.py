@@ -345,6 +345,28 @@ def test_sizes_that_were_refused_can_be_chosen_anew(
     says(page.locator("#sizes-open"), "1 token after 5", timeout=60_000)
 
 
+def test_a_slider_chooses_the_context_that_is_planned_for(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '8MB')}")
+    ready(page)
+    page.click("role=tab[name=Memory]")
+    slider = page.get_by_role("slider", name="Tokens of context")
+    plan = page.get_by_role("button", name="Plan for it")
+    expect(slider).to_be_visible()
+    expect(plan).to_be_disabled()
+    says(page.locator(".context-plan"), "this split fits")
+    slider.focus()
+    page.keyboard.press("End")
+    said = page.locator(".context-plan").get_by_role("status")
+    expect(said).to_have_text(re.compile(r"131,072 tokens: .* this split lacks .* on Card"))
+    page.keyboard.press("Home")
+    says(said, "128 tokens")
+    plan.click()
+    says(page.locator("#sizes-open"), "1 token after 128", timeout=60_000)
+    expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
+
+
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:
     document = planned_decoder(server, tmp_path, "400kB", policy="memory", host={"memory": "1MB"})
     page.goto(f"{server.url}/d/{document}")

@@ -527,3 +527,25 @@ def test_a_placement_for_fewer_tokens_than_are_open_says_so_where_it_does_not_fi
     said = "is placed for 3 tokens, and has no room for the 127 of the sizes that are open"
     with pytest.raises(EditorError, match=said):
         HANDLERS[LayoutEdit](state, opened, LayoutEdit(do="use-phase", name=name))
+
+
+def test_a_device_that_was_added_is_named_as_the_table_has_it(
+    state: AppState, document: Document
+) -> None:
+    """A second GPU was announced as the first one."""
+    page = "table"
+    said = sent(state, document, page, {"do": "add-device", "text": "GPU", "sequence": 1})[
+        "message"
+    ]
+    assert said.startswith("GPU 2 is in the table now, ")
+    document.reorder([d.name for d in document.devices][::-1])
+    first = [d.name for d in document.devices]
+    said = sent(state, document, page, {"do": "add-device", "text": "NPU", "sequence": 2})[
+        "message"
+    ]
+    names = [d.name for d in document.devices]
+    (new,) = set(names) - set(first)
+    place = names.index(new)
+    assert (f"below {names[place - 1]};" if place else "the first one;") in said
+    assert ("no device above it" in said) is bool(place)
+    document.set_devices([{"name": "CPU"}, {"name": "GPU"}])

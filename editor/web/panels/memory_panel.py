@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from dash import html
 
 from editor.devices.device import Device
+from editor.graph.dimension_meanings import context_dim
 from editor.graph.graph import Ints
+from editor.graph.required_sizes import most_positions
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.runtimes.base import MemoryOverhead
-from editor.text import human_bytes, percent, pluralize, shortened_name
+from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
 from editor.web.panels.parts import kind_badge, swatch
@@ -33,6 +37,7 @@ def memory_view(document: Document) -> list[Any]:
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     states = {each.device: each for each in state_memory(document.placement)}
+    context = context_slider(document, list(states.values()))
     entered = [str(shown(d)["memory"] or "") for d in document.devices]
     badge = kind_badge(
         Kind.ESTIMATE,
@@ -47,6 +52,7 @@ def memory_view(document: Document) -> list[Any]:
             [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
             className="hint wide",
         ),
+        *([] if context is None else [context]),
         *[
             _device(memory, i, document.devices[i], colours[name], states.get(name), entered[i])
             if i in used
@@ -217,6 +223,56 @@ def _plot(
             html.Div([html.Span(end) for end in ends], className="memory-ends"),
         ],
         className="memory-plot",
+    )
+
+
+_FAR_CONTEXT = 131_072
+"""Tokens that the slider goes to where nothing limits the context"""
+
+
+def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Div | None:
+    """Chooses a context: says what this split lacks there, and opens the plan for it; ``assets/context.js`` follows it.
+
+    None where the sizes say nothing of a context, or no state grows with it.
+    """
+    growing, name = [each for each in states if each.bytes_per_token], context_dim(document.graph)
+    if not growing or not name:
+        return None
+    now = document.graph.define[name]
+    most = min(most_positions(document.graph), max(_FAR_CONTEXT, 2 * now))
+    usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.5)}
+    steps = sorted({now, *(tokens for tokens in usual if tokens <= most)})
+    devices = {device.name: device for device in document.devices}
+
+    def said(tokens: int) -> str:
+        lacking = {
+            each.device: devices[each.device].lacking(each.needed(tokens)) for each in growing
+        }
+        over = [f"{human_bytes(size)} on {device}" for device, size in lacking.items() if size]
+        needed = sum(each.needed(tokens) - each.rest for each in growing)
+        fits = f"this split lacks {joined(over)}" if over else "this split fits"
+        return f"{tokens:,} tokens: {human_bytes(needed)} of states, {fits} (estimate)"
+
+    return html.Div(
+        [
+            html.B("Context"),
+            controls.PlainInput(
+                key=str(now),
+                type="range",
+                min=0,
+                max=len(steps) - 1,
+                defaultValue=steps.index(now),
+                **{"aria-label": "Tokens of context", "aria-valuetext": said(now)},
+            ),
+            html.Button("Plan for it", className="tool small", disabled=True),
+            html.Span(said(now), role="status"),
+        ],
+        className="context-plan",
+        **{
+            "data-context": name,
+            "data-now": now,
+            "data-steps": json.dumps([[tokens, said(tokens)] for tokens in steps]),
+        },
     )
 
 

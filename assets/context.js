@@ -1,0 +1,34 @@
+/* The slider of the context in the tab Memory: what the split lacks there, and the way to a plan for it. */
+((editor) => {
+  "use strict";
+
+  /** @param {Event} event */
+  const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
+
+  /**
+   * Tokens at which the slider stands, and what there is to say of them.
+   * @param {HTMLElement} box
+   * @returns {[number, string]}
+   */
+  function chosen(box) {
+    const slider = /** @type {HTMLInputElement} */ (editor.one("input", box));
+    return JSON.parse(box.dataset.steps ?? "[]")[Number(slider.value)];
+  }
+
+  document.addEventListener("input", (event) => {
+    const box = boxOf(event);
+    if (!box) return;
+    const [tokens, said] = chosen(box);
+    editor.one("[role=status]", box).textContent = said;
+    editor.one("input", box).setAttribute("aria-valuetext", said);
+    /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled = String(tokens) === box.dataset.now;
+  });
+
+  /* The form of the sizes says what else they are, and is told if they are refused. */
+  document.addEventListener("click", (event) => {
+    const box = boxOf(event);
+    if (!box || !editor.targetOf(event).matches("button")) return;
+    editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
+    setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
+  });
+})(window.hetero);
