@@ -361,6 +361,7 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     said = page.locator(".context-plan").get_by_role("status")
     expect(said).to_have_text(re.compile(r"131,072 tokens: .* this split lacks .* on Card"))
     page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
     says(said, "128 tokens")
     plan.click()
     says(page.locator("#sizes-open"), "1 token after 128", timeout=60_000)
