@@ -67,6 +67,10 @@
   const briefly = (type) =>
     type.replace("Normalization", "Norm").replace("Attention", "Attn").replace("AveragePool", "AvgPool");
 
+  /* A type of op as the first line of its node. As `_near_name` of drawing/preview.py. */
+  /** @param {string} type */
+  const nearName = (type) => (type.length <= WORDS - 1 ? type : editor.short(briefly(type), WORDS - 1));
+
   /** The looks of one plan. */
   class Dresser {
     /**
@@ -97,7 +101,7 @@
         data: {
           fill: look.fill,
           ink: look.ink,
-          label: `${data.name}\n${apart(word, this.names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`,
+          label: `${nearName(data.name)}\n${apart(word, this.names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`,
           ...far.data,
         },
         classes: { ...far.classes, pinned: view.pin[i] === 1, forced: view.pin[i] === 2 },

@@ -45,7 +45,11 @@
     what.textContent = text;
     cancel.hidden = Boolean(work && !work.cancellable);
     words.textContent = text || "Working …";
+    stale(editor.waitingEdits() > 0);
   }
+
+  /** @param {boolean} is whether the figure at the top is that of the plan before */
+  const stale = (is) => editor.byId("verdict")?.classList.toggle("stale", is);
 
   function begun() {
     cancel.disabled = false;
@@ -70,6 +74,7 @@
     if (open) return;
     clearTimeout(timer);
     bar.hidden = solving.hidden = true;
+    stale(false);
     words.textContent = "";
     work = null;
   }

@@ -159,8 +159,9 @@ def test_no_shape_is_on_another_and_several_tensors_are_one_label(
     assert "2 tensors, 24.58 kB" in words
     page.select_option("#policy", "optimal:latency")  # edges of the same ends carry other tensors
     until(page, "heteroCy.edges('.transfer').length < 20")
-    assert page.evaluate(
-        "heteroCy.edges().every((edge) => edge.data('shape').includes(', ') === edge.data('shape').includes(' tensors'))"
+    until(
+        page,
+        "heteroCy.edges().every((edge) => edge.data('shape').includes(', ') === edge.data('shape').includes(' tensors'))",
     )
 
 

@@ -31,6 +31,8 @@ _SIZES = {
     "op": (NODE_WIDTH, NODE_HEIGHT),
 }
 _NAME_LIMIT = 19
+_LONGEST_TYPE = 60
+"""Letters of a type of op; the page draws as many as a node has room for"""
 
 
 def size_of(classes: str) -> tuple[int, int]:
@@ -103,7 +105,7 @@ class _Elements:
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
         shown = (
-            shortened(" ".join(label.split()), _NAME_LIMIT)
+            shortened(" ".join(label.split()), _LONGEST_TYPE)
             if tensor < 0
             else name_of_terminal(label)
         )

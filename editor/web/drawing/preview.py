@@ -124,7 +124,7 @@ class _Picture:
         name, far = node["data"]["name"], node["data"].get("far")
         return (
             "".join(boxes)
-            + _text(x, y, ink, [name, words])
+            + _text(x, y, ink, [name if "group" in node["classes"] else _near_name(name), words])
             + _brief(
                 x, y, ink, f"{signs} {_briefly(name)}" if far is None else _far_name(far, signs)
             )
@@ -242,6 +242,11 @@ def _briefly(op_type: str) -> str:
     for word, brief in _BRIEF:
         op_type = op_type.replace(word, brief)
     return op_type
+
+
+def _near_name(type_: str) -> str:
+    """A type of op as the first line of its node. As `nearName` of assets/looks.js."""
+    return type_ if len(type_) < _WORDS else shortened(_briefly(type_), _WORDS - 1)
 
 
 def _far_name(name: str, signs: str) -> str:
