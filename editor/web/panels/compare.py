@@ -102,7 +102,6 @@ def compare_panel(graph: Graph) -> html.Div:
     """What stands in the Compare tab."""
     return html.Div(
         [
-            *phases_form(graph),
             html.Div(
                 [
                     controls.Button("Compare", id="compare-start", primary=True),
@@ -130,6 +129,7 @@ def compare_panel(graph: Graph) -> html.Div:
                 ),
                 id="compare-result",
             ),
+            *phases_form(graph),
             *sizes_form(graph.define),
             *audit_form(graph),
             *versions_form(),

@@ -200,12 +200,20 @@ def _rough_form(result: Assignment) -> Callable[[float], str]:
     return lambda value: f"about {result.human(roughly(value))}"
 
 
+_FAR_ABOVE = 100
+"""Percent above a bound, from which the bound says little of a plan"""
+
+
 def _bound(document: Document, result: Assignment, in_figures: Callable[[float], str]) -> str:
     """What no placement can beat, and how far the plan is from it."""
     objective, bound = result.objective or 0.0, result.bound or 0.0
     gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
     same = result.human(objective) == result.human(bound) or gap <= 0
     how_far = "reached" if same else f"this plan is {gap:{'.0f' if gap >= 1 else '.1g'}} % above"
+    if gap > _FAR_ABOVE:
+        limited = any(device.memory is not None for device in document.devices)
+        why = "; it does not know how much tensors take of the memory" if limited else ""
+        how_far = f"this plan takes {objective / bound:.0f} times that{why}"
     given = " with your pins" if document.placement.settings.pins else ""
     return f"Lower bound{given} by these costs {in_figures(bound)} ({how_far})"
 

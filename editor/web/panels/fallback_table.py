@@ -86,7 +86,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     blocks = [no_room_table(document, name, ops) for name, ops in full.items()]
     if not found:
         mark = "no-choice" if len(document.devices) == 1 else "" if forced else "no-fallbacks"
-        return [*forced, html.P(_none(document), className=f"hint wide {mark}"), *lacking, *blocks]
+        why = _none(document, bool(lacking))
+        return [*forced, html.P(why, className=f"hint wide {mark}"), *lacking, *blocks]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
     tokens = tokens_of_step(document.graph)
@@ -216,7 +217,8 @@ def _forced(document: Document) -> list[Any]:
     ]
 
 
-def _none(document: Document) -> str:
+def _none(document: Document, says_more: bool) -> str:
+    """Why there is no table; ``says_more``: what has no room follows, and is not told twice."""
     first = document.devices[0].name
     elsewhere = sum(n for name, n in document.placement.op_counts.items() if name != first)
     if len(document.devices) == 1:
@@ -242,10 +244,11 @@ def _none(document: Document) -> str:
             f"No automatic fallbacks: {pluralize(elsewhere, 'op')} {verb} elsewhere because of {why}. "
             f"{first}, the first device, cannot run {unable:,} of them."
         )
-    return (
-        f"No automatic fallbacks: every op may run on {first}, the first device. {pluralize(elsewhere, 'op')} "
-        f"{'is' if elsewhere == 1 else 'are'} elsewhere because of {why}."
-    )
+    text = f"No automatic fallbacks: every op may run on {first}, the first device."
+    if says_more and why == "the memory of the devices":
+        return text
+    verb = "is" if elsewhere == 1 else "are"
+    return f"{text} {pluralize(elsewhere, 'op')} {verb} elsewhere because of {why}."
 
 
 def _row(
