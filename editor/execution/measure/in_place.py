@@ -1,6 +1,6 @@
-"""Runs one step of a sequence again and again as generation runs it once: caches grow where they lie, and nothing copies them.
+"""Runs one step of a sequence again and again, as generation runs each step: caches grow where they lie, nothing copies them.
 
-Each run writes the values of its tokens again to where they already are.
+Each run writes the values of the step's tokens again to where they already are.
 """
 
 from __future__ import annotations
@@ -13,38 +13,39 @@ import numpy as np
 
 from editor.execution.compiled_plan import CompiledPlan, Step, owned
 from editor.execution.generation import growing_states
+from editor.execution.machines.machines_plan import MachinesPlan
 from editor.graph.states import State, states_of
 from editor.runtimes.base import SubModel, Value
 from editor.runtimes.protocols import AsynchronousExecutable, Executable, GrowingExecutable
 
 
 def in_place(plan: CompiledPlan, outputs: Mapping[str, Any]) -> CompiledPlan:
-    """A plan whose states lie in memory of its own, where executables can add to them; else the plan itself.
+    """The plan, with states in memory of its own where executables can add to them there; the same plan where none can.
 
     Args:
         plan: of one step.
-        outputs: of its run, so that they hold all states as the step leaves them. They become the memory of the states: runs
-            read these, whatever inputs there are for them, and return them without a copy.
+        outputs: of a run of it, with all states. They become that memory: whatever inputs later runs are given for these
+            states, they read them there, and return them without a copy.
     """
     growing = growing_states(plan.steps, states_of(plan.graph))
-    if not any(growing):
+    if isinstance(plan, MachinesPlan) or not any(growing):
         return plan
     steps = [_in_place(*each, outputs) for each in zip(plan.steps, growing, strict=True)]
     return _PlanInPlace.of(plan, steps)
 
 
+def given_to(step: Step, values: Mapping[str, Value]) -> list[Value]:
+    """The inputs of a step; states in memory of their own have room for its tokens there."""
+    executable = step.executable
+    own = executable.states if isinstance(executable, _InPlace) else {}
+    return [own[name][1] if name in own else values[name] for name in step.submodel.inputs]
+
+
 def _in_place(step: Step, states: Sequence[State], outputs: Mapping[str, Any]) -> Step:
     if not states or not isinstance(step.executable, GrowingExecutable):
         return step
-    kept = {state.input: (state.output, outputs[state.output]) for state in states}
-    return replace(step, executable=_InPlace(step.executable, step.submodel, kept))
-
-
-def given_to(step: Step, values: Mapping[str, Value]) -> list[Value]:
-    """The inputs of a step; states that lie in memory of their own as they are there, with room for the tokens of the step."""
-    executable = step.executable
-    kept = executable.kept if isinstance(executable, _InPlace) else {}
-    return [kept[n][1] if n in kept else values[n] for n in step.submodel.inputs]
+    own = {state.input: (state.output, outputs[state.output]) for state in states}
+    return replace(step, executable=_InPlace(step.executable, step.submodel, own))
 
 
 class _InPlace:
@@ -53,24 +54,24 @@ class _InPlace:
     Args:
         executable: that adds to them.
         submodel: what it runs.
-        kept: input -> output, and an array with the values of both.
+        states: input -> output, and the array that is both.
     """
 
     def __init__(
         self,
         executable: GrowingExecutable,
         submodel: SubModel,
-        kept: Mapping[str, tuple[str, Any]],
+        states: Mapping[str, tuple[str, Any]],
     ) -> None:
-        self._executable, self._submodel, self.kept = executable, submodel, kept
-        self._run = executable.sequence({name: array for name, (_, array) in kept.items()})
-        self._reads = [i for i, name in enumerate(submodel.inputs) if name not in kept]
-        arrays = dict(kept.values())
+        self._executable, self._submodel, self.states = executable, submodel, states
+        self._run = executable.sequence({name: array for name, (_, array) in states.items()})
+        self._reads = [i for i, name in enumerate(submodel.inputs) if name not in states]
+        arrays = dict(states.values())
         self._results = [arrays.get(name) for name in submodel.outputs]
         self._makes = [i for i, name in enumerate(submodel.outputs) if name not in arrays]
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """As ``Executable.run``; states are not read from the inputs."""
+        """As ``Executable.run``, but for inputs of the states, which it does not read."""
         results = list(self._results)
         made = self._run([inputs[i] for i in self._reads])
         for i, value in zip(self._makes, made, strict=True):
@@ -80,10 +81,10 @@ class _InPlace:
     def clone(self) -> Executable:
         """Another instance, with states of its own."""
         other = self._executable.clone()
-        kept = {name: (output, np.array(array)) for name, (output, array) in self.kept.items()}
         if not isinstance(other, GrowingExecutable):
             return other
-        return _InPlace(other, self._submodel, kept)
+        states = {name: (output, np.array(array)) for name, (output, array) in self.states.items()}
+        return _InPlace(other, self._submodel, states)
 
     def wait(self) -> None:
         """As ``AsynchronousExecutable.wait``."""
@@ -112,12 +113,10 @@ class _PlanInPlace(CompiledPlan):
         return self.of(self, super().clone().steps)
 
     def _results(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        kept = {
+        states = {
             output
             for step in self.steps
             if isinstance(step.executable, _InPlace)
-            for output, _ in step.executable.kept.values()
+            for output, _ in step.executable.states.values()
         }
-        return {
-            name: values[name] if name in kept else owned(values[name]) for name in self._outputs
-        }
+        return {n: values[n] if n in states else owned(values[n]) for n in self._outputs}
