@@ -310,7 +310,7 @@ class _Phase:
         ]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
-        growing = _growing(steps, may_grow)
+        growing = growing_states(steps, may_grow)
         self._work = list(map(_Work.of, steps, growing, arrivals, dead))
         self.growing = list(chain.from_iterable(growing))
         """States that stay in one memory for a whole sequence"""
@@ -383,7 +383,7 @@ class _Phase:
         return {state.input: results[state.output] for state in self.passed}
 
 
-def _growing(steps: Sequence[Step], states: Sequence[State]) -> list[list[State]]:
+def growing_states(steps: Sequence[Step], states: Sequence[State]) -> list[list[State]]:
     """[step] States that it adds to where they lie: no other step reads them."""
     readers = Counter(name for step in steps for name in step.submodel.inputs)
     alone = [s for s in states if s.axis >= 0 and readers[s.input] == 1 and not readers[s.output]]

@@ -107,6 +107,14 @@ class StatefulExecutable(Protocol):
 class GrowingExecutable(Protocol):
     """An executable that may add to a state in the memory that it reads it from, so that no step copies it. Optional."""
 
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """As ``Executable.run``."""
+        ...
+
+    def clone(self) -> Executable:
+        """As ``Executable.clone``."""
+        ...
+
     def growing(self) -> Mapping[str, str]:
         """Input -> output of such states."""
         ...
@@ -211,7 +219,10 @@ class Runtime(Protocol):
         seconds: float,
         threads: int,
     ) -> list[KernelTime]:
-        """Median time of each kernel over the quietest runs; empty where the runtime has no profiler."""
+        """Median time of each kernel over the quietest runs; empty where the runtime has no profiler.
+
+        A state that has room for what a run adds (``GrowingExecutable``) grows where it lies.
+        """
         ...
 
     def precision(self, device: Device) -> str:

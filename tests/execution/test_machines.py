@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import ROOT
+from decoders import fused_decoder
 from distributed.system import MEMORY_LIMIT
 from farm import (
     LAYERS,
@@ -41,6 +42,7 @@ from editor.execution.machines.host import WeightStore
 from editor.execution.machines.remote_profile import measure_wires
 from editor.execution.measure.prediction import correct_profiles
 from editor.execution.measure.profile import profile_all
+from editor.graph.states import sizes_of_step
 from editor.placement.device_profile import costs_of, load_profile
 from editor.placement.wires import Wire, load_wires, save_wires
 from editor.runtimes.machines import connection
@@ -143,6 +145,19 @@ def test_a_benchmark_measures_machines_and_compares_outputs(farm: Farm, tmp_path
     assert [(t.from_device, t.to_device) for t in result.transfers] == [("edge/CPU", "server/CPU")]
     busy = plan.benchmark(seconds=0.3, mode="throughput", requests=4)
     assert busy.throughput > 0 and busy.difference is not None and busy.difference.within_tolerance
+
+
+def test_a_step_with_caches_is_measured_on_this_machine_and_another(
+    farm: Farm, tmp_path: Path
+) -> None:
+    graph = editor.load_model(fused_decoder(tmp_path))
+    sizes = {"batch": 1, **sizes_of_step(graph, 1, 12)}
+    graph = editor.load_model(graph.path, {**graph.define, **sizes})
+    plan = editor.partition(graph, "HETERO:CPU,edge/CPU", pins={"attention_1": "edge/CPU"})
+    assert {s.device for s in plan.subgraphs} == {"CPU", "edge/CPU"}
+    result = plan.benchmark(seconds=0.2)
+    assert result.difference is not None and result.difference.within_tolerance
+    assert {b.device for b in result.baselines if b.time is not None} == {"CPU", "edge/CPU"}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from editor.execution.inputs import overridden_initializers
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.counters import Meter
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
+from editor.execution.measure.in_place import in_place
 from editor.execution.measure.mismatch import (
     FirstDifference,
     compare,
@@ -293,6 +294,8 @@ class Benchmark:
                     raise
                 self.baseline_problems[contender.name] = str(error)
                 return {}
+            if not spent:
+                contender.compiled = in_place(contender.compiled, result)
             spent.append(times.total)
             contender.run_seconds = min(spent)
             if contender.plan is not None:

@@ -23,10 +23,12 @@ from editor.execution.compiled_plan import CompiledPlan, Step, convert, with_sta
 from editor.execution.executor import compile_placement
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.invented_values import InventedInputs
+from editor.execution.measure.in_place import given_to, in_place
 from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitted, run_in_turns
 from editor.execution.measure.statistics import MachineWatch
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
+from editor.graph.states import states_of
 from editor.placement.device_profile import (
     DeviceProfile,
     completed,
@@ -79,16 +81,17 @@ def _profile(
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
     values = with_states_at_home(graph, plan.steps, values)
-    kept = {
-        **values,
-        **plan.capture(values, {name for step in mine for name in step.submodel.inputs}),
-    }
+    passed = {name for step in mine for name in step.submodel.inputs}
+    passed |= {state.output for state in states_of(graph) if not state.inside}
+    kept = {**values, **plan.capture(values, passed)}
+    plan = in_place(plan, kept)
+    mine = [step for step in plan.steps if step.device.name == device.name]
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
     runs, raw = 0, 0.0
     for step in mine:
-        arguments = [kept[n] for n in step.submodel.inputs]
+        arguments = given_to(step, kept)
         times, count, unscaled = _profile_step(graph, step, arguments, seconds / len(mine), threads)
         runs, raw = max(runs, count), raw + unscaled
         for kernel in times:

@@ -23,6 +23,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes, with_states_at_home
 from editor.execution.executor import compile_placement
+from editor.execution.measure.in_place import in_place
 from editor.execution.measure.statistics import MachineWatch
 from editor.execution.measure.turns import Turn
 from editor.graph.flops import Floats
@@ -199,7 +200,9 @@ def run_in_turns(
 
     turns, most = [], seconds / MIN_RUNS
     for contender in contenders:
-        first = run(contender).total
+        outputs, times = contender.compiled.run_timed(given[id(contender)])
+        contender.compiled = in_place(contender.compiled, outputs)
+        first = times.total
         if (
             first <= 2 * most and (again := min(first, run(contender).total)) <= most
         ):  # a first run may be twice as long

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
+from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.graph.attributes import op_reads
 from editor.runtimes.base import Signature, Value
 from editor.runtimes.onnxruntime.options import reason_of
+from editor.runtimes.onnxruntime.providers import CPU
 from editor.runtimes.onnxruntime.values import HOST, as_ort, bind_output
 
 _CACHES = ((3, 1), (4, 2))
 """Inputs and outputs of GroupQueryAttention that are the keys and values of all tokens so far."""
 
 
-def caches_of(model: ModelProto) -> dict[str, str]:
+def caches_of(model: ModelProto, device: Device) -> dict[str, str]:
     """Input -> output: caches with one op, which adds to them where both are the same memory, with room behind the tokens.
 
     How many tokens are there, GroupQueryAttention reads from the mask; an op that read it from the size of the cache would
-    count the room.
+    count the room. None of devices other than the CPU.
     """
+    if device.provider != CPU:
+        return {}
     graph = model.graph
     read = Counter(name for node in graph.node for name in op_reads(node))
     ends = {value.name for value in (*graph.input, *graph.output)}
@@ -41,6 +45,27 @@ def caches_of(model: ModelProto) -> dict[str, str]:
         for past, present in pairs.items()
         if {past, present} <= ends and read[past] == 1 and not read[present]
     }
+
+
+_LENGTH = 2
+"""The axis along which a cache grows."""
+
+
+def with_room(model: ModelProto, caches: Collection[str]) -> bytes:
+    """A model as ONNX Runtime reads it, which takes these inputs of any length: with room they are longer than declared."""
+    sizes = {
+        value.name: value.type.tensor_type.shape.dim[_LENGTH]
+        for value in model.graph.input
+        if value.name in caches and len(value.type.tensor_type.shape.dim) > _LENGTH
+    }
+    fixed = {name: dim.dim_value for name, dim in sizes.items() if dim.HasField("dim_value")}
+    for name in fixed:
+        sizes[name].ClearField("dim_value")
+    try:
+        return bytes(model.SerializeToString())
+    finally:  # a copy would take the weights a second time
+        for name, size in fixed.items():
+            sizes[name].dim_value = size
 
 
 _PLAIN = "biuf"

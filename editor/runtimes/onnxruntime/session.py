@@ -32,7 +32,7 @@ from editor.runtimes.onnxruntime.cuda_streams import (
     make_current,
     synchronize,
 )
-from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of
+from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of, with_room
 from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
 from editor.runtimes.onnxruntime.plugins import ep_device, memory_space, plugin_device
 from editor.runtimes.onnxruntime.properties import NOT_PASSED
@@ -339,7 +339,8 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         made.enable_mem_pattern = device.provider not in (CPU, CUDA)
         return made
 
-    model = submodel.model.SerializeToString()
+    caches = caches_of(submodel.model, device)
+    model = with_room(submodel.model, caches)
     kept = (
         compile_folder(device.runtime)
         if options.keep and device.provider in {TENSORRT, *WRITE_CONTEXTS}
@@ -374,8 +375,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     made = Session(session, submodel.signature, device, queues)
     made.may_keep = not options.open_sizes
     made.in_one_call = options.open_sizes
-    if options.open_sizes and device.provider == CPU:
-        made.caches = caches_of(submodel.model)
+    made.caches = caches
     return made
 
 
