@@ -233,7 +233,7 @@ def device_list(document: Document) -> list[Any]:
     rows = []
     for i, device in enumerate(document.devices):
         count = counts[device.name]
-        number = [html.B(f"{count:,}"), " op, " if count == 1 else " ops, "]
+        number = html.Span([html.B(f"{count:,}"), " op" if count == 1 else " ops"])
         row = html.Button(
             [
                 swatch(colours[device.name]),
@@ -248,7 +248,7 @@ def device_list(document: Document) -> list[Any]:
                         ),
                         html.Span(_what(device, document.devices), className="device-what"),
                         html.Span(
-                            [*number, *_room(memory[device.name], device)],
+                            [number, " ", *_room(memory[device.name], device)],
                             className="device-count",
                             **{"data-count": str(count)},
                         ),
