@@ -362,7 +362,7 @@ def runs_view(document: Document) -> list[Any]:
                         *named,
                         html.Td(stand_ins_row(f), colSpan=4),
                         html.Td(str(f["subgraphs"])),
-                        html.Td("—"),
+                        html.Td(_unsplit(f) or "—"),
                     ]
                 )
             )
