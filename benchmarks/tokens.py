@@ -262,7 +262,9 @@ def predicted(path: Path, entry: dict[str, str], prompt: list[int], new: int) ->
     costs = costs_of(graph, plan.devices, "measured")
     step = plan.placement.price(costs).total
     times = [plan.generate(prompt, new).token.median for _ in range(ROUNDS)]
-    measured = statistics.median(times[3:])  # clocks and plans of cuDNN come to rest in the first ones
+    measured = statistics.median(
+        times[3:]
+    )  # clocks and plans of cuDNN come to rest in the first ones
     print(
         f"a token on {device.name}: predicted {1e3 * step:.3f} ms, measured {1e3 * measured:.3f} ms "
         f"({step / measured - 1:+.1%})"

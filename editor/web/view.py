@@ -310,13 +310,19 @@ class Unsplit(NamedTuple):
     basis: Basis | Kind
     rough: bool
     """Whether it rests on assumed speeds"""
+    noisy: bool = False
+    """Whether it was measured on a machine that was busy with other things"""
 
 
 _unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, list[Unsplit] | str]] = WeakKeyDictionary()
 
 
 def fastest_unsplit(document: Document) -> Unsplit | str:
-    """The fastest device for the whole model; why there is none, where none takes it."""
+    """The fastest device for the whole model; why there is none, where none takes it.
+
+    What was measured counts beside an estimate. A prediction stands beside predictions: both come from the same profiles, and
+    the machine may have been another time faster or slower as a whole.
+    """
     known, many = _costs(document), aims_at_throughput(document.placement.settings)
     costs, is_of_rate, found = _unsplit.get(document, (None, False, ""))
     if costs is not known.costs or is_of_rate != many:  # pins and rules have no part in it
@@ -324,13 +330,9 @@ def fastest_unsplit(document: Document) -> Unsplit | str:
         _unsplit[document] = known.costs, many, found
     if isinstance(found, str):
         return found
-    measured = _measured_unsplit(document, many)
-    ways = [
-        Unsplit(each.device, measured[each.device], Kind.MEASUREMENT, False)
-        if each.device in measured
-        else each
-        for each in found
-    ]
+    estimated = plan_costs(document)[1].kind is Kind.ESTIMATE
+    measured = _measured_unsplit(document, many) if estimated else {}
+    ways = [measured.get(each.device, each) for each in found]
     return (max if many else min)(ways, key=lambda each: each.figure)
 
 
@@ -351,16 +353,18 @@ def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unspli
     return found or f"no device {'has room for' if whole else 'runs'} the whole model"
 
 
-def _measured_unsplit(document: Document, many: bool) -> dict[str, float]:
-    """Device -> what the unsplit model took in the newest benchmark with it, whichever plan was measured beside it."""
-    found: dict[str, float] = {}
+def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
+    """Device -> the unsplit model in the newest benchmark with it, whichever plan was measured beside it."""
+    found: dict[str, Unsplit] = {}
     entries = {device.name: repr(device.own_entry) for device in document.devices}
     for run in _all_runs(document):
         if (run.figures.get("mode") == "throughput") != many:
             continue
+        noisy = bool(run.figures.get("report", {}).get("disturbances"))
         for name, figures in _baselines(run.figures).items():
             if run.figures.get("entries", {}).get(name, "") == entries.get(name):
-                found.setdefault(name, figures["throughput" if many else "median"])
+                figure = figures["throughput" if many else "median"]
+                found.setdefault(name, Unsplit(name, figure, Kind.MEASUREMENT, False, noisy))
     return found
 
 

@@ -68,6 +68,10 @@ def test_an_estimate_stands_beside_what_not_splitting_took(state: AppState) -> N
     figures = {"estimated": True, "mode": "latency", "requests": 1, "throughput": 1.0}
     split.keep_run({**figures, "median": 0.1, "report": report}, "", split.placement)
     assert "not splitting (100 µs on CPU, measured)" in _words(split)
+    report = {**report, "disturbances": ["1.5 processors are used by others"]}
+    split.keep_run({**figures, "median": 0.1, "report": report}, "", split.placement)
+    assert "not splitting (100 µs on CPU, measured, noisy)" in _words(split)
+    assert "delta better" not in _words(split)
     split.set_devices([_FAST, {**_CPU, "peakCompute": "1 GFLOPS"}])
     assert "measured)" not in _words(split), "the device is another one"
 
@@ -86,6 +90,24 @@ def test_an_estimate_says_why_the_model_cannot_stay_whole(
     split.set_automatic("memory", {}, "minimal")
     assert len(split.placement.subgraphs) > 1
     assert f"{said} the whole model'" in _words(split)
+
+
+def test_a_prediction_stands_beside_predictions(
+    state: AppState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a profile of a quiet machine a plan was "6.4x faster" than what a busy one had measured before."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    split = _open(state, {"backendName": "CPU"}, {"backendName": "OpenVINO.CPU"})
+    seconds = dict.fromkeys(split.graph.op_keys, 1e-4)
+    for device in split.devices:
+        whole = DeviceProfile(device.description, 0.01, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+        save_profile(split.graph, device, whole)
+    time = {"median": 0.0734, "low": 0.02, "high": 0.1}
+    slow = [{"device": d.name, "time": time, "throughput": 0.0} for d in split.devices]
+    figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
+    split.keep_run({**figures, "median": 0.1, "report": {"baselines": slow}}, "", split.placement)
+    split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
+    assert "too close to call beside not splitting (10 ms on " in _words(split)
 
 
 def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(

@@ -291,16 +291,18 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     rate = rough_rate if unsplit.rough else human_rate
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
     measured = ", measured" if unsplit.basis is Kind.MEASUREMENT else ""
+    measured += ", noisy" if unsplit.noisy else ""
     other = f"not splitting ({figure} on {unsplit.device}{measured})"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
-    tone = "worse" if ratio > 1 else "better"
+    promises = not (now["rough"] or unsplit.noisy)
+    tone = "worse" if ratio > 1 else "better" if promises else ""
     bases = [basis] if isinstance(unsplit.basis, Kind) else [basis, unsplit.basis]
     kind = weakest(bases).kind
     return [
         f"{kind.participle} ",
-        html.Span(by_factor(ratio), className=f"delta {tone}"),
+        html.B(by_factor(ratio), className=f"delta {tone}"),
         f" than {other}",
     ]
 
