@@ -213,7 +213,7 @@
     {
       id: "change-sizes",
       words: "Change the input sizes",
-      run: () => click("sizes-open"),
+      run: () => (editor.byId("sizes-open") ? click("sizes-open") : editor.say("The file fixes all sizes of this model.")),
       when: () => Boolean(editor.byId("sizes-open")),
     },
     { id: "change-context", words: "Change the length of the context", run: changeContext, hidden: true },

@@ -259,7 +259,7 @@
     setTimeout(showMode, 2210);
   }
 
-  /* Grows the selection; with a brush in hand, what it grows to is painted. */
+  /* Grows the selection, and paints nothing: with a brush in hand, Space paints what is selected then. */
   /** @type {Hetero["grow"]} */
   function grow(how) {
     const ops = editor.selectedOps();
@@ -267,7 +267,7 @@
       say("Select an op first, then choose what to grow it to.");
       return;
     }
-    edit({ do: "grow", how: how, ops: ops, device: device(), unpin: unpin() });
+    edit({ do: "grow", how: how, ops: ops, device: null, unpin: false });
   }
 
   /** @type {Hetero["setBrush"]} */

@@ -509,7 +509,10 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     page.locator("#find").blur()
     until(page, "window.heteroCy.nodes(':selected').length > 0")
     page.keyboard.press("2")
-    page.keyboard.press("t")
+    page.keyboard.press("t")  # grows, and paints nothing before it is told to
+    expect(page.locator("#mode-hint")).to_contain_text("Space paints the selection")
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+    page.keyboard.press(" ")
     expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
     says(page.locator("#history"), "ops →")
     page.click("#history button.step >> nth=-1")
