@@ -139,3 +139,16 @@ def test_layouts_side_by_side_say_what_can_be_told_apart(state: AppState) -> Non
     assert first.endswith("(estimate from shapes)")
     assert cpu.endswith(" slower"), cpu
     assert fast.endswith("(estimate from shapes)"), "it is the same plan"
+
+
+def test_a_rate_that_was_measured_stands_beside_the_latency(state: AppState) -> None:
+    split = _open(state, {"backendName": "CPU"}, {"backendName": "OpenVINO.CPU"})
+    split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
+    kept = {"estimated": False, "unsplit": None, "baselines": {}, "median": 0.0356, "p99": 0.04}
+    latency = {**kept, "mode": "latency", "requests": 1, "throughput": 28.0}
+    split.keep_run({**latency, "interval": [0.035, 0.036]}, "", split.placement)
+    assert "in flight" not in _words(split)
+    rate = {**kept, "mode": "throughput", "requests": 4, "throughput": 25.2}
+    split.keep_run({**rate, "throughput_interval": [25.0, 26.0]}, "", split.placement)
+    said = _words(split)
+    assert "B('35.6 ms')" in said and "; 25.2 requests/s with 4 in flight" in said

@@ -131,7 +131,9 @@ def _of_pipeline(document: Document, said: html.P) -> html.P:
         more = _sentence(*said.children)
         aim = "Pipeline aims at the tokens of all sequences; those of a single one may take longer."
     else:
-        more = _sentence(*said.children, "; a single answer may take longer")
+        compared = "not splitting (" in said.title  # there is no room for both
+        remark = [] if compared else ["; a single answer may take longer"]
+        more = _sentence(*said.children, *remark)
         aim = "Pipeline shortens the time between two answers; a single one may take longer."
     more.title = f"{said.title}. {aim}"
     return more
@@ -245,7 +247,7 @@ def _said(document: Document) -> list[Any]:
         beside = _beside_unsplit(figures, _alone(document), unit)
         return [
             _headline(now, doubtful_badge(document) or way_to_profile(document)),
-            _sentence(said, *beside),
+            _sentence(said, *beside, _rate_too(document, figures)),
         ]
     if not now.figure:
         return [
@@ -254,14 +256,28 @@ def _said(document: Document) -> list[Any]:
         ]
     of = [f"{now.beside}; "] if now.beside else []
     doubtful = doubtful_badge(document)
-    compared = list[Any]()
-    if (
-        document.placement.settings.policy != "pipeline"
-    ):  # it has a remark of its own, and no room for both
-        compared = _beside_unsplit_worked_out(document)
+    compared = _beside_unsplit_worked_out(document)
     untold = _not_measured(document, bool(compared))
-    said = _sentence(*of, *compared, "; " if compared else "", untold)
+    if document.placement.settings.policy == "pipeline":  # has a remark of its own, too
+        untold = "" if compared and not _is_better(compared) else untold
+        compared = compared if not untold else []
+    said = _sentence(*of, *compared, "; " if compared and untold else "", untold)
     return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
+
+
+def _is_better(compared: Sequence[Any]) -> bool:
+    """Whether words of ``_beside_unsplit_worked_out`` tell of a gain."""
+    factors = [each for each in compared if isinstance(each, html.B)]
+    return any(str(each.children).endswith("faster") for each in factors)
+
+
+def _rate_too(document: Document, figures: Mapping[str, Any]) -> str:
+    """The rate of the plan where it was measured, too; the headline is what the policy aims at."""
+    run = measured_run(document, "throughput") if figures["mode"] == "latency" else None
+    if run is None:
+        return ""
+    many = human_rate(run.figures["throughput"], unit_of_rate(document.graph))
+    return f"; {many} with {run.figures['requests']} in flight"
 
 
 def _not_measured(document: Document, is_compared: bool) -> str:
