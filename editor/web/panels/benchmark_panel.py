@@ -637,7 +637,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     grid = data_table("profile-table", rows[:500], columns, f"{height}px")
     hint = html.P(
         "Ops of one kernel share its time by estimated work. Policies decide by these figures where “Costs” on the "
-        "left says “From a profile”.",
+        "left says “From a profile”. Start now measures the plan beside them; where it contradicts them, Calibrate corrects "
+        "them by it.",
         className="hint wide",
     )
     return [html.Div(cards, className="cards"), hint, grid]
