@@ -126,16 +126,15 @@ def steps(page: Page) -> Iterator[Picture]:
 
 
 def own(page: Page) -> Iterator[Picture]:
-    """A planned device is added, computes in float16, and is raised above the CPU."""
+    """A planned device is added, above the CPU, and computes in float16."""
     page.get_by_role("tab", name="Devices").click()
     page.locator("#device-add").scroll_into_view_if_needed()
     page.select_option("#device-add", "NPU(nvidia-dla)")
     form = page.locator("#device-forms fieldset")
-    expect(form.nth(1)).to_contain_text("NPU")
-    form.nth(1).get_by_label("Precision").select_option("float16")
-    page.wait_for_timeout(1500)
-    form.nth(1).locator("[data-raise-device]").click()
     expect(form.first).to_contain_text("planned")
+    page.wait_for_timeout(1500)
+    form.first.get_by_label("Precision").select_option("float16")
+    page.wait_for_timeout(1500)  # the forms are drawn anew
     form.first.scroll_into_view_if_needed()
     page.wait_for_timeout(MESSAGE)
     yield "own", page.screenshot()
@@ -146,15 +145,16 @@ def blocks(page: Page) -> Iterator[Picture]:
     page.fill("#find", "layer:2 op:sigmoid")
     page.press("#find", "Enter")
     expect(page.locator("#inspector .op-type")).to_have_text("Sigmoid")
-    page.keyboard.press("Escape")
+    page.locator("#find").blur()
     page.click("#more summary")
     page.click("[data-grow=alike]")
     expect(page.locator("#inspector")).to_contain_text("ops selected")
     page.get_by_role("button", name="CPU", exact=True).last.click()  # Pin all to
     expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
     page.click("#more summary")
-    for _ in range(3):
-        page.click("#zoom-out")
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    page.mouse.move(600, 640)  # nothing is pointed at
     page.wait_for_timeout(MESSAGE)
     yield "blocks", page.screenshot()
 

@@ -62,6 +62,10 @@ def _breakable(name: str) -> list[Any]:
     return [first, *(part for word in more for part in (html.Wbr(), word))]
 
 
+_RESIDUE = 1e-9
+"""Of a run: less is what sums of floats differ by."""
+
+
 def plan(document: Document) -> list[Any]:
     """Nothing is selected: the plan in short."""
     placement, graph = document.placement, document.graph
@@ -117,7 +121,7 @@ def plan(document: Document) -> list[Any]:
         )
     beside = (
         f"Beside these: {in_words(rest, any(rough))}, {percent(rest / whole)} of the run{where}."
-        if rest > 0
+        if rest > _RESIDUE * whole
         else ""
     )
     transfers = sorted(placement.division.transfers, key=lambda b: -b.bytes)[:_FEW]
