@@ -61,7 +61,16 @@
     if (!done) return;
     if (begun)
       editor.edit({ do: "show" }); // figures are measured now, and a run that fails may teach what devices cannot do
-    else editor.ask("ribbon").then(editor.showRibbon, editor.complain);
+    else editor.ask("ribbon").then(showEnded, editor.complain);
+  }
+
+  /**
+   * What a run that had ended measured; where it ended after the page was made, the headline follows.
+   * @param {Messages.Ribbon} ribbon
+   */
+  function showEnded(ribbon) {
+    editor.showRibbon(ribbon);
+    if (ribbon.measured && !document.querySelector("#verdict [data-kind=measurement]")) editor.edit({ do: "show" });
   }
 
   /**

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES
-from pages import Server, act, figure, ready, says, until, wait_for_figure
+from pages import Server, act, figure, hold, ready, says, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
@@ -222,3 +222,24 @@ def test_a_page_goes_on_after_a_restart_where_a_token_is_needed(
         expect(page.locator("#connection")).to_be_hidden()
     finally:
         server.stop()
+
+
+def test_a_run_that_ends_before_the_page_follows_it_is_in_the_headline(
+    own_server: Server, browser: BrowserContext
+) -> None:
+    """The ribbon had what was measured, and the headline beside it an estimate."""
+    page = browser.new_page()
+    let_go = hold(page, "**/runs/events")
+    page.goto(own_server.url)
+    ready(page)
+    badge = page.locator("#verdict [data-kind]").first
+    expect(badge).to_have_attribute("data-kind", "estimate")
+    act(page, "hetero.ask('runs', { kind: 'benchmark', seconds: 0.5 })")
+    measured = "hetero.ask('ribbon').then((ribbon) => ribbon.measured)"
+    for _ in range(600):
+        if page.evaluate(measured):
+            break
+        page.wait_for_timeout(200)
+    expect(badge).to_have_attribute("data-kind", "estimate")
+    let_go()
+    expect(badge).to_have_attribute("data-kind", "measurement", timeout=30_000)

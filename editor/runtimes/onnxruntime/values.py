@@ -247,7 +247,7 @@ def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
         device = device_of(space)
     except AttributeError:
         raise ExecutionError(
-            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {space.kind}; install 1.32"
+            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {_name_and_vendor(space)[0]}; install 1.32"
         ) from None
     inner.bind_output(name, device)
 
