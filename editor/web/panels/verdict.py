@@ -267,7 +267,7 @@ def _said(document: Document) -> list[Any]:
 
 def _is_better(compared: Sequence[Any]) -> bool:
     """Whether words of ``_beside_unsplit_worked_out`` tell of a gain."""
-    factors = [each for each in compared if isinstance(each, html.B)]
+    factors = [each for each in compared if isinstance(each, html.Span)]
     return any(str(each.children).endswith("faster") for each in factors)
 
 
@@ -318,7 +318,7 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     kind = weakest(bases).kind
     return [
         f"{kind.participle} ",
-        html.B(by_factor(ratio), className=f"delta {tone}"),
+        html.Span(by_factor(ratio), className=f"delta {tone}"),
         f" than {other}",
     ]
 
