@@ -250,6 +250,7 @@ def test_the_device_table_of_a_set_is_edited_on_its_page(
     memory = page.get_by_role("textbox", name="Memory of CPU")
     memory.fill("2 GB")
     memory.press("Enter")
+    expect(page.get_by_role("heading", name="of 2 GB")).to_be_visible()
     page.locator("#set-devices summary").click()
     table = page.get_by_role("textbox", name="Devices by priority, as YAML")
     expect(table).to_have_value("- name: CPU\n  memory: 2 GB\n")
