@@ -25,7 +25,7 @@ from pages import (
     until,
     wait_for_figure,
 )
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 import editor
 from editor.workspace.layouts import BY_OPENVINO
@@ -97,15 +97,20 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     expect(row.locator(".rule-text")).to_have_value("Conv*")
 
 
-def test_undo_in_a_rule_that_was_sent_is_that_of_the_plan(fresh: Page) -> None:
-    """The pattern kept the focus, and Ctrl+Z did nothing there."""
-    page = fresh
+def sent_rule(page: Page) -> Locator:
+    """Writes a rule for all convolutions; its pattern has the focus."""
     tab(page, "Rules")
     page.click("[data-rules=add]")
     row = page.locator("#rules-list > .rule")
     row.locator(".rule-text").fill("Conv")
     page.keyboard.press("Enter")
     says_exactly(row.locator(".rule-count"), "52 matches")
+    return row
+
+
+def test_undo_in_a_rule_that_was_sent_is_that_of_the_plan(fresh: Page) -> None:
+    """The pattern kept the focus, and Ctrl+Z did nothing there."""
+    page, row = fresh, sent_rule(fresh)
     expect(row.locator(".rule-text")).to_be_focused()
     page.keyboard.type("x")
     page.keyboard.press("Control+z")  # of the field, as long as it has something of its own
@@ -116,13 +121,7 @@ def test_undo_in_a_rule_that_was_sent_is_that_of_the_plan(fresh: Page) -> None:
 
 def test_a_pattern_stays_with_another_kind_only_where_it_matches(fresh: Page) -> None:
     """The pattern of the kind before stayed, and matched nothing."""
-    page = fresh
-    tab(page, "Rules")
-    page.click("[data-rules=add]")
-    row = page.locator("#rules-list > .rule")
-    row.locator(".rule-text").fill("Conv")
-    page.keyboard.press("Enter")
-    says_exactly(row.locator(".rule-count"), "52 matches")
+    page, row = fresh, sent_rule(fresh)
     row.locator(".rule-kind").select_option("regex")
     until(page, "hetero.page.view.rules.rules[0].regex === 'Conv'")
     expect(row.locator(".rule-text")).to_have_value("Conv")

@@ -145,7 +145,9 @@ def test_prompt_and_tokens_are_placed_and_opened(
     table = page.locator("#phases-table")
     expect(table).to_be_visible(timeout=30_000)
     expect(table.locator("tbody tr")).to_have_count(1)
-    expect(table.get_by_text("the same: ")).to_be_visible()  # for the two others
+    same = table.get_by_text("the same: ")  # for the others
+    expect(same).to_be_visible()
+    assert same.evaluate("(e) => e.getBoundingClientRect().width") <= 300, "beside all figures"
     answer = table.get_by_role("columnheader", name="Answer of 8 tokens")
     expect(answer).to_be_visible()
     expect(answer).to_have_attribute("title", re.compile("^The first token and 7 times a token"))

@@ -438,7 +438,7 @@ def _found(
     ideals: list[Ints],
     bound: float,
 ) -> tuple[list[tuple[float, Ints]], Excess | None]:
-    """The cheapest few of the candidates that fit, and that which lacks least; arguments as for ``_improved``.
+    """The cheapest few of the candidates that fit, and that which lacks least; arguments as for ``_shrunk``.
 
     Args:
         whole: the problem with all memory for weights.
