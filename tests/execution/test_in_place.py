@@ -18,6 +18,7 @@ from editor.execution.measure.in_place import given_to, in_place
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.turns import Contender
 from editor.graph.states import sizes_of_step, states_of
+from editor.runtimes.onnxruntime.values import to_ort
 from editor.runtimes.registry import runtime_of
 
 TABLE = [
@@ -69,6 +70,23 @@ def test_a_step_in_place_returns_what_a_run_returns_and_copies_no_cache(
     assert not np.shares_memory(found["logits"], step.run(values)["logits"])
     captured = step.capture(values, states)
     assert_same(captured, {name: expected[name] for name in states})
+
+
+def test_a_run_that_is_given_its_outputs_writes_the_caches_there(tmp_path: Path) -> None:
+    """As on GPUs, where runs are queued: inputs and outputs go to each run, and the caches are both."""
+    plan = step_of(fused_decoder(tmp_path), TABLE[:1])
+    values, compiled = random_inputs(plan.graph), compile_placement(plan.placement)
+    expected, memory = compiled.run(values), compiled.run(values)
+    (step,) = compiled.steps
+    names = step.executable.growing()
+    assert len(names) == 4
+    run = step.executable._growing_run({name: to_ort(memory[names[name]]) for name in names})
+    others = [values[name] for name in step.submodel.inputs if name not in names]
+    for name in names.values():
+        memory[name][:, :, 12:] = np.nan  # what a run adds
+    for _ in range(2):
+        (logits,) = run(others)
+        assert_same(memory | {"logits": logits.numpy()}, expected)
 
 
 def test_clones_of_a_step_in_place_have_caches_of_their_own(tmp_path: Path) -> None:

@@ -39,6 +39,56 @@ print("all gone")
 """
 
 
+GROWS = """
+import sys, tempfile
+sys.path.insert(0, "examples/language-model")
+from pathlib import Path
+if "torch" in sys.argv: import torch  # has CUDA's libraries where they are not installed
+import numpy as np
+import editor
+from make import Shape, make
+from editor.execution.executor import compile_placement
+from editor.execution.generation import Generator
+from editor.execution.invented_inputs import random_inputs
+from editor.execution.measure.in_place import in_place
+from editor.execution.measure.profile import profile_all
+from editor.graph.states import sizes_of_step, states_of
+
+folder = Path(tempfile.mkdtemp())
+path = make(folder / "model", "llama", Shape(2, 256, 4, 2, 300, True))  # CUDA has GroupQueryAttention of 16 bits only
+gpu = {"name": "GPU", "backendName": "CUDA"}
+cpu = {"name": "CPU", "backendName": "CPU"}
+prompt = list(range(3, 20))
+reference = editor.partition(path, [cpu]).generate(prompt, 40)
+for rules in ([], [{"name": "*layers.1*", "to": "CPU"}]):
+    plan = editor.partition(path, [gpu, cpu], rules=rules)
+    runner = Generator.of(plan.placement)
+    for one in (runner, *runner.clones(1), runner):
+        found = one.generate(prompt, 40, follow=reference.tokens)
+        worst = max(np.abs(a - b).max() for a, b in zip(found.logits, reference.logits, strict=True))
+        print(rules, worst, np.abs(reference.logits).max())
+        assert worst < 0.02 * np.abs(reference.logits).max()
+    assert sum(map(len, (w.growing for w in runner._token._work))) == 4, "all caches grow where they lie"
+    del runner, one
+
+graph = editor.load_model(path)
+graph = editor.load_model(path, {**graph.define, "batch": 1, **sizes_of_step(graph, 1, 12)})
+plan = editor.partition(graph, [gpu, cpu], rules=[{"name": "*", "to": "GPU"}])
+assert {s.device for s in plan.subgraphs} == {"GPU"}
+values, compiled = random_inputs(graph), compile_placement(plan.placement)
+expected = compiled.run(values)
+step = in_place(compiled, expected)
+assert step is not compiled
+for each in (step, step.clone(), step):
+    found = each.run_timed(values)[0]
+    for name, value in expected.items():
+        assert np.allclose(found[name], value, atol=2e-2), name
+profile = profile_all(graph, plan.devices, 0.2)["GPU"]
+assert "GroupQueryAttention" in profile.kernels
+print("all grew")
+"""
+
+
 def test_a_session_may_go_while_its_run_is_still_queued() -> None:
     """Before, ONNX Runtime's callback freed the session's host memory where CUDA allows no calls: the process ended."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
@@ -51,3 +101,13 @@ def test_a_session_may_go_while_its_run_is_still_queued() -> None:
         check=False,
     )
     assert "all gone" in done.stdout, done.stderr[-2000:]
+
+
+def test_caches_grow_where_they_lie_on_a_gpu() -> None:
+    """Generation, a step that is measured and a profile: alone, in clones, and beside another device."""
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        pytest.skip("needs a GPU and onnxruntime-gpu")
+    done = subprocess.run(
+        [sys.executable, "-c", GROWS], cwd=ROOT, text=True, capture_output=True, check=False
+    )
+    assert "all grew" in done.stdout, done.stderr[-2000:]

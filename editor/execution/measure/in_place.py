@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from editor.execution.compiled_plan import CompiledPlan, Step, owned
+from editor.execution.compiled_plan import CompiledPlan, Step, convert, memory_space, owned
 from editor.execution.generation import growing_states
 from editor.execution.machines.machines_plan import MachinesPlan
 from editor.graph.states import State, states_of
-from editor.runtimes.base import SubModel, Value
+from editor.runtimes.base import Value
 from editor.runtimes.protocols import AsynchronousExecutable, Executable, GrowingExecutable
 
 
@@ -45,7 +45,7 @@ def _in_place(step: Step, states: Sequence[State], outputs: Mapping[str, Any]) -
     if not states or not isinstance(step.executable, GrowingExecutable):
         return step
     own = {state.input: (state.output, outputs[state.output]) for state in states}
-    return replace(step, executable=_InPlace(step.executable, step.submodel, own))
+    return replace(step, executable=_InPlace(step.executable, step, own))
 
 
 class _InPlace:
@@ -53,22 +53,28 @@ class _InPlace:
 
     Args:
         executable: that adds to them.
-        submodel: what it runs.
-        states: input -> output, and the array that is both.
+        step: that it runs.
+        states: input -> output, and the values of both. An array becomes their memory where the device reads host memory.
     """
 
     def __init__(
         self,
         executable: GrowingExecutable,
-        submodel: SubModel,
+        step: Step,
         states: Mapping[str, tuple[str, Any]],
     ) -> None:
-        self._executable, self._submodel, self.states = executable, submodel, states
-        self._run = executable.sequence({name: array for name, (_, array) in states.items()})
+        self._executable, self._step, submodel = executable, step, step.submodel
+        at_home = memory_space(step.runs_on).is_host
+        self.states = {
+            name: (output, value if at_home else convert(value, step.runs_on))
+            for name, (output, value) in states.items()
+        }
+        """Input -> output, and the memory that is both"""
+        self._run = executable.sequence({name: own for name, (_, own) in self.states.items()})
         self._reads = [i for i, name in enumerate(submodel.inputs) if name not in states]
-        arrays = dict(states.values())
-        self._results = [arrays.get(name) for name in submodel.outputs]
-        self._makes = [i for i, name in enumerate(submodel.outputs) if name not in arrays]
+        own = dict(self.states.values())
+        self._results = [own.get(name) for name in submodel.outputs]
+        self._makes = [i for i, name in enumerate(submodel.outputs) if name not in own]
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """As ``Executable.run``, but for inputs of the states, which it does not read."""
@@ -83,8 +89,8 @@ class _InPlace:
         other = self._executable.clone()
         if not isinstance(other, GrowingExecutable):
             return other
-        states = {name: (output, np.array(array)) for name, (output, array) in self.states.items()}
-        return _InPlace(other, self._submodel, states)
+        states = {name: (output, owned(value)) for name, (output, value) in self.states.items()}
+        return _InPlace(other, self._step, states)
 
     def wait(self) -> None:
         """As ``AsynchronousExecutable.wait``."""
@@ -117,6 +123,7 @@ class _PlanInPlace(CompiledPlan):
             output
             for step in self.steps
             if isinstance(step.executable, _InPlace)
-            for output, _ in step.executable.states.values()
+            for output, own in step.executable.states.values()
+            if isinstance(own, np.ndarray)
         }
         return {n: values[n] if n in states else owned(values[n]) for n in self._outputs}

@@ -13,10 +13,10 @@ from onnx import ModelProto
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.graph.attributes import op_reads
-from editor.runtimes.base import Signature, Value
+from editor.runtimes.base import MemorySpace, Signature, Value
 from editor.runtimes.onnxruntime.options import reason_of
-from editor.runtimes.onnxruntime.providers import CPU
-from editor.runtimes.onnxruntime.values import HOST, as_ort, bind_output
+from editor.runtimes.onnxruntime.providers import CPU, CUDA
+from editor.runtimes.onnxruntime.values import HOST, as_ort, bind_output, to_ort
 
 _CACHES = ((3, 1), (4, 2))
 """Inputs and outputs of GroupQueryAttention that are the keys and values of all tokens so far."""
@@ -26,9 +26,9 @@ def caches_of(model: ModelProto, device: Device) -> dict[str, str]:
     """Input -> output: caches with one op, which adds to them where both are the same memory, with room behind the tokens.
 
     How many tokens are there, GroupQueryAttention reads from the mask; an op that read it from the size of the cache would
-    count the room. None of devices other than the CPU.
+    count the room. None of devices other than CPU and CUDA.
     """
-    if device.provider != CPU:
+    if device.provider not in (CPU, CUDA):
         return {}
     graph = model.graph
     read = Counter(name for node in graph.node for name in op_reads(node))
@@ -82,6 +82,7 @@ class GrowingRun:
         outputs: input -> output of the caches.
         caches: input -> memory with room for all tokens of the sequence.
         options: of each run.
+        space: where the session reads them; what lies elsewhere is copied there once.
     """
 
     def __init__(
@@ -92,10 +93,11 @@ class GrowingRun:
         outputs: Mapping[str, str],
         caches: Mapping[str, Value],
         options: ort.RunOptions,
+        space: MemorySpace = HOST,
     ) -> None:
         self._session, self._where, self._options = session, where, options
         self._binding = session.io_binding()
-        self._caches = [as_ort(value) for value in caches.values()]
+        self._caches = [to_ort(value, space) for value in caches.values()]
         self._held: dict[str, Value] = {}
         """Other values whose memory is bound, and not held by the binding"""
         for name, value in zip(caches, self._caches, strict=True):

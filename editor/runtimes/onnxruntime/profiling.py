@@ -20,9 +20,10 @@ from editor import custom_ops
 from editor.devices.device import Device
 from editor.graph.attributes import op_reads
 from editor.graph.graph import Graph, Ints
-from editor.runtimes.base import KernelTime, SubModel, Value
+from editor.runtimes.base import KernelTime, MemorySpace, SubModel, Value
 from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of, with_room
 from editor.runtimes.onnxruntime.options import session_options, spinning
+from editor.runtimes.onnxruntime.plugins import memory_space
 from editor.runtimes.onnxruntime.session import create_session
 from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
 from editor.runtimes.values import to_numpy
@@ -165,7 +166,7 @@ def kernel_times(
         caches = caches_of(submodel.model, device)
         session = create_session(with_room(submodel.model, caches), options, device)
         feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
-        run = _run_of(graph, session, submodel, feeds, caches)
+        run = _run_of(graph, session, submodel, feeds, caches, memory_space(device))
         begin, count = perf_counter(), 0
         while not enough_runs(count, perf_counter() - begin, seconds):
             run()
@@ -182,6 +183,7 @@ def _run_of(
     submodel: SubModel,
     feeds: Mapping[str, Value],
     caches: Mapping[str, str],
+    space: MemorySpace,
 ) -> Callable[[], object]:
     """What runs a session once; caches that are longer than the model says have room, and grow where they lie."""
     roomy = {
@@ -191,7 +193,9 @@ def _run_of(
     }
     if not roomy:
         return partial(session.run, list(submodel.outputs), feeds)
-    run = GrowingRun(session, submodel.signature, submodel.label, caches, roomy, ort.RunOptions())
+    run = GrowingRun(
+        session, submodel.signature, submodel.label, caches, roomy, ort.RunOptions(), space
+    )
     return partial(run, [value for name, value in feeds.items() if name not in roomy])
 
 

@@ -418,8 +418,8 @@ class Session:
         """Runs since the last one that waited"""
         self._mark: Mark | None = None
         """By when the outputs of the last run are computed, where it only queued them"""
-        self._last: Sequence[Value] = ()
-        """Inputs of the last run, where it only queued work: the run that waits in the end reads them"""
+        self._last: tuple[Sequence[Value], Sequence[Value]] | None = None
+        """Inputs and outputs of the last run, where it only queued work: the run that waits in the end has the same"""
 
     def __del__(self) -> None:
         """Ends with a run that waits, where the last one did not.
@@ -433,8 +433,8 @@ class Session:
             if self._queued:
                 make_current(self._space.index)
                 self._queued = _MOST_QUEUED  # the next one waits
-                if self.in_one_call:
-                    self._start_at_once(self._last)
+                if self._last is not None:
+                    self._start_at_once(*self._last)
                     return
                 self._bind_new_outputs()  # the memory that a run wrote to may be in other use, or gone
                 self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
@@ -445,7 +445,7 @@ class Session:
         with exclusive(self._space.kind):
             return self._run(inputs)
 
-    def _run(self, inputs: Sequence[Value]) -> list[Value]:
+    def _run(self, inputs: Sequence[Value], into: Sequence[Value] = ()) -> list[Value]:
         try:
             if (
                 self._space.kind == _CUDA
@@ -455,6 +455,8 @@ class Session:
                     not self._on_shared_stream
                 ):  # copies from other GPUs are queued on another stream
                     synchronize(self._space.index)
+            if into:
+                return self._run_at_once(inputs, into)
             if self._kept and all(map(is_, inputs, self._bound)):
                 return self._run_kept() or self._run_bound(inputs)
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
@@ -493,8 +495,24 @@ class Session:
 
     def sequence(self, states: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:
         """A run for each step of one sequence, without these states."""
+        if not self._space.is_host:
+            return self._growing_run({n: to_ort(v, self._space) for n, v in states.items()})
         where = f"{self.signature.label} on {self.device.name}"
         return GrowingRun(self.session, self.signature, where, self.caches, states, _RUN_OPTIONS)
+
+    def _growing_run(self, caches: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:
+        """As ``sequence``, with caches in the memory of a GPU, whose runs may only queue work."""
+        grown = {self.caches[name]: value for name, value in caches.items()}
+        into = [grown.get(name) for name in self.signature.outputs]
+
+        def run(inputs: Sequence[Value]) -> list[Value]:
+            others = iter(inputs)
+            given = [caches[n] if n in caches else next(others) for n in self.signature.inputs]
+            with exclusive(self._space.kind):
+                results = self._run(given, into)
+            return [made for made, there in zip(results, into, strict=True) if there is None]
+
+        return run
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
@@ -558,20 +576,26 @@ class Session:
             self._keep(results)
         return results
 
-    def _run_at_once(self, inputs: Sequence[Value]) -> list[Value]:
-        """A run whose outputs get new memory."""
-        if not self._on_shared_stream:
-            return self._start_at_once(inputs)
-        with launching[self._space.index]:
-            return self._start_at_once(inputs)
+    def _run_at_once(self, inputs: Sequence[Value], into: Sequence[Value] = ()) -> list[Value]:
+        """A run whose outputs get new memory.
 
-    def _start_at_once(self, inputs: Sequence[Value]) -> list[Value]:
+        Args:
+            into: [output] the memory that it is written to; None for new memory. Without any, all get new memory.
+        """
+        if not self._on_shared_stream:
+            return self._start_at_once(inputs, into)
+        with launching[self._space.index]:
+            return self._start_at_once(inputs, into)
+
+    def _start_at_once(self, inputs: Sequence[Value], into: Sequence[Value]) -> list[Value]:
         held = [as_ort(value) for value in inputs]
         given, made = OrtValueVector(), OrtValueVector()
         for value in held:
             given.push_back(value._ortvalue)
+        for value in into:
+            made.push_back(self._new_output[0] if value is None else value._ortvalue)
         options = self._options()
-        self._last = held if self._queued else ()
+        self._last = (held, into) if self._queued else None
         self.session.run_with_ortvaluevector(
             options,
             self.signature.inputs,
@@ -593,6 +617,13 @@ class Session:
     def _output_devices(self) -> list[Any]:
         """[output] the memory that it is made in."""
         return [device_of(self._space if here else HOST) for here in self._on_device]
+
+    @cached_property
+    def _new_output(self) -> Any:
+        """What stands for an output that gets new memory: one of a binding that never ran."""
+        binding = self.session.io_binding()
+        bind_output(binding, self.signature.outputs[0], self._space)
+        return binding.get_outputs_as_ortvaluevector()
 
     def _bind_new_outputs(self) -> None:
         """Binds outputs to memory that ONNX Runtime makes in the run."""
