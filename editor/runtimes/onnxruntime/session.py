@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from operator import is_
@@ -143,9 +144,34 @@ def _created(
         settings = {"user_compute_stream": str(stream), **settings}
     if device.provider in SELECTS_BY_UNIT:
         settings = {"device_id": str(index_of(device)), **settings}
-    return ort.InferenceSession(
-        model, options, providers=[(device.provider, settings), CPU], enable_fallback=0
-    )
+    another = device.provider == CUDA and index_of(device) > 0
+    with _without_xqa() if another else contextlib.nullcontext():
+        return ort.InferenceSession(
+            model, options, providers=[(device.provider, settings), CPU], enable_fallback=0
+        )
+
+
+@contextlib.contextmanager
+def _without_xqa() -> Iterator[None]:
+    """No XQA, an attention kernel over caches that grow where they lie, in sessions made meanwhile.
+
+    It prepares the first GPU of the process only, and fails on others (cudaErrorInvalidValue, ONNX Runtime 1.31.1).
+    """
+    with _making:
+        before = os.environ.get(_XQA)
+        os.environ[_XQA] = "0"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_XQA]
+            else:
+                os.environ[_XQA] = before
+
+
+_making = threading.Lock()
+_XQA = "ORT_ENABLE_XQA"
+"""Read where a session is made."""
 
 
 def shared_stream(device: Device, requests: int) -> int | None:
