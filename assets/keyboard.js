@@ -78,6 +78,7 @@
     lowerDevice: (name) => editor.edit({ do: "lower-device", name }),
     forgetProfile: (name) => editor.edit({ do: "forget-profile", name }),
     putBackProfile: (name) => editor.edit({ do: "put-back-profile", name }),
+    measureAgain: (request) => editor.measure(JSON.parse(request)),
     removeDevice: (name) => editor.edit({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {

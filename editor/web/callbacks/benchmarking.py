@@ -99,12 +99,13 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
     if benchmark.kind == "profile":
         return profile_view(document, found), wrong
     if benchmark.kind == "tune":
-        return tuned_view(found), wrong
+        return tuned_view(found, benchmark.options), wrong
     if benchmark.kind == "accuracy":
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
         return tokens_view(found), wrong
-    return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
+    unit = unit_of_rate(document.graph)
+    return result_view(found[0], colours_of(document), unit, benchmark.options), wrong
 
 
 def _why_no_calibration(benchmark: BenchmarkState | None) -> str:

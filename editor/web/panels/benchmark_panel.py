@@ -31,6 +31,7 @@ from editor.web.panels.outputs_check import (
     text_of,
 )
 from editor.web.panels.parts import card, kind_badge, length_fields, plain_table, problem
+from editor.web.panels.run_doubts import MOST_SECONDS, doubts
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -100,7 +101,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         title=_SECONDS,
                         value=options.seconds,
                         min=0.5,
-                        max=600,
+                        max=MOST_SECONDS,
                         step="any",
                         width=92,
                     ),
@@ -264,10 +265,15 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
-def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
+def result_view(
+    result: BenchmarkResult,
+    colours: dict[str, str],
+    unit: str = "",
+    options: JobOptions | None = None,
+) -> list[Any]:
     """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
 
-    ``unit`` is what the headline calls requests per second.
+    ``unit`` is what the headline calls requests per second, ``options`` is what it was measured with.
     """
     if result.estimated:
         return stand_ins_view(result, colours)
@@ -276,7 +282,7 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
         html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
-        *_doubts(result),
+        *doubts(result, options),
         timeline(result, colours),
         _table(result),
         text_of(result),
@@ -486,32 +492,6 @@ def _advice(result: BenchmarkResult) -> str:
     )
 
 
-def _doubts(result: BenchmarkResult) -> list[Any]:
-    """Why the figures may be wrong, or other than in the runtime's own tools."""
-    notes = (
-        [
-            html.Details(
-                [
-                    html.Summary("Precision of the runtimes"),
-                    *(html.P(f"{note}.", className="hint wide") for note in result.precision_notes),
-                ]
-            )
-        ]
-        if result.precision_notes
-        else []
-    )
-    if not result.disturbances:
-        return notes
-    return [
-        *notes,
-        html.P(
-            f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
-            "counts too.",
-            className="hint wide warn",
-        ),
-    ]
-
-
 def _table(result: BenchmarkResult) -> html.Div:
     base = seconds_of_shares(result)
     rows: list[dict[str, Any]] = [
@@ -644,8 +624,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned) -> list[Any]:
-    """The candidates, fastest first, each with a button that takes it."""
+def tuned_view(tuned: Tuned, options: JobOptions | None = None) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it; ``options`` is what they were measured with."""
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
@@ -730,7 +710,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")
         if bursts
         else None,
-        *_doubts(tuned.results[0]),
+        *doubts(tuned.results[0], options, "tune"),
     ]
 
 
