@@ -18,8 +18,9 @@ from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.text import human_rate, human_seconds, pluralize
 from editor.web import controls
-from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.benchmark_state import JobOptions
 from editor.web.panels.accuracy import kept_accuracy
+from editor.web.panels.after_run import CALIBRATES, MOST_SECONDS, why_no_calibration
 from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
 from editor.web.panels.outputs_check import (
     baseline_card,
@@ -31,7 +32,6 @@ from editor.web.panels.outputs_check import (
     text_of,
 )
 from editor.web.panels.parts import card, kind_badge, length_fields, plain_table, problem
-from editor.web.panels.run_doubts import MOST_SECONDS, doubts
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -62,7 +62,6 @@ _STARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
 )
 """Buttons that run the model: label, title and looks."""
-CALIBRATES = "Corrects the profiles by the last benchmark"
 _SECONDS = (
     "Latency: of measuring in all, the plan and the unsplit models in turn. Throughput: of each of them, one after the other. "
     "Tune has the plans it tries among them; Profile takes so many for each device. It ends sooner once the 95 % intervals are "
@@ -91,7 +90,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         "Calibrate",
                         id="bench-calibrate",
                         disabled=True,
-                        title=f"{CALIBRATES}: press Profile first, then Start, in mode latency and without planned devices",
+                        title=CALIBRATES,
                     ),
                     controls.Button("Cancel", id="bench-cancel", disabled=True),
                     controls.Field(
@@ -150,6 +149,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                 ],
                 className="bench-controls",
             ),
+            html.Div(why_no_calibration(None, document), id="bench-calibrate-why"),
             html.Div(id="bench-problem"),
             html.Div(id="bench-stale"),
             html.Div(id="bench-versus"),
@@ -258,22 +258,10 @@ def idle() -> html.Table:
     )
 
 
-def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
-    """Says so when the plan is not the one that was measured."""
-    if benchmark is None or benchmark.is_of(document) or benchmark.kind == "profile":
-        return None  # a profile is of the model, not of the plan
-    return html.P("Plan changed; these results are out of date.", className="hint wide warn")
-
-
-def result_view(
-    result: BenchmarkResult,
-    colours: dict[str, str],
-    unit: str = "",
-    options: JobOptions | None = None,
-) -> list[Any]:
+def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
     """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
 
-    ``unit`` is what the headline calls requests per second, ``options`` is what it was measured with.
+    ``unit`` is what the headline calls requests per second.
     """
     if result.estimated:
         return stand_ins_view(result, colours)
@@ -282,7 +270,7 @@ def result_view(
         html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
-        *doubts(result, options),
+        *_doubts(result),
         timeline(result, colours),
         _table(result),
         text_of(result),
@@ -492,6 +480,32 @@ def _advice(result: BenchmarkResult) -> str:
     )
 
 
+def _doubts(result: BenchmarkResult) -> list[Any]:
+    """Why the figures may be wrong, or other than in the runtime's own tools."""
+    notes = (
+        [
+            html.Details(
+                [
+                    html.Summary("Precision of the runtimes"),
+                    *(html.P(f"{note}.", className="hint wide") for note in result.precision_notes),
+                ]
+            )
+        ]
+        if result.precision_notes
+        else []
+    )
+    if not result.disturbances:
+        return notes
+    return [
+        *notes,
+        html.P(
+            f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
+            "counts too.",
+            className="hint wide warn",
+        ),
+    ]
+
+
 def _table(result: BenchmarkResult) -> html.Div:
     base = seconds_of_shares(result)
     rows: list[dict[str, Any]] = [
@@ -624,8 +638,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned, options: JobOptions | None = None) -> list[Any]:
-    """The candidates, fastest first, each with a button that takes it; ``options`` is what they were measured with."""
+def tuned_view(tuned: Tuned) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it."""
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
@@ -710,7 +724,7 @@ def tuned_view(tuned: Tuned, options: JobOptions | None = None) -> list[Any]:
         html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")
         if bursts
         else None,
-        *doubts(tuned.results[0], options, "tune"),
+        *_doubts(tuned.results[0]),
     ]
 
 
