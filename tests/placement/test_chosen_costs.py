@@ -107,10 +107,11 @@ def test_inputs_and_outputs_of_the_model_are_counted_where_a_link_says_so(
 
 
 def test_weights_that_do_not_fit_on_a_chip_without_dram_come_over_its_link(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An Edge TPU had 100 GB/s for the 54 MB of FCN-ResNet101; it keeps 8 MB of them and has 500 MB/s for the rest."""
-    large = editor.load_model(str(ROOT / "examples" / "models" / "fcn-resnet101.onnx"))
+    path = str(ROOT / "examples" / "models" / "fcn-resnet101.onnx")
+    large = editor.load_model(path)
     npu = {"name": "NPU", "preset": "edgetpu", "assumes": "int8"}
     with_dram = editor.partition(large, [{**npu, "onChipMemory": ""}, {"name": "CPU"}]).placement
     without = editor.partition(large, [npu, {"name": "CPU"}])
@@ -119,6 +120,9 @@ def test_weights_that_do_not_fit_on_a_chip_without_dram_come_over_its_link(
     said = "46.26 MB of weights of NPU over its link in each run, beyond 8 MB on its chip"
     assert said in left_out(without.placement, costs_of_plan(without.placement)[0])
     assert said in without.export("md", tmp_path)[0].read_text()
+    devices = ["--devices", "HETERO:NPU(edgetpu as int8),CPU", "--out", str(tmp_path / "out")]
+    assert main(["partition", path, *devices]) == 0
+    assert f"estimates: {said}\n" in capsys.readouterr().out
     assert "its chip" not in str(left_out(with_dram, costs_of_plan(with_dram)[0]))
 
 
