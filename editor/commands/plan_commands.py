@@ -133,8 +133,8 @@ def print_summary(plan: Plan) -> None:
     )
     if (energy := plan.energy()) is not None:
         print(f"energy: {energy} ({energy.basis})")
-    for words in streams(plan.placement, costs_of_plan(plan.placement)[0]):
-        print(f"estimates: {words}")
+    for note in streams(plan.placement, costs_of_plan(plan.placement)[0]):
+        print(f"estimates: {note}")
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
     for memory in over:
