@@ -60,5 +60,29 @@
     editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
   });
 
+  /** @type {Hetero["stateWatts"]} */
+  function stateWatts(asked, button) {
+    const boxes = /** @type {HTMLElement[]} */ ([...(button.parentElement?.querySelectorAll("[data-watts-of]") ?? [])]),
+      field = (/** @type {HTMLElement} */ box) => /** @type {HTMLInputElement} */ (box.querySelector("input")),
+      empty = boxes.find((box) => !(Number(field(box).value) > 0));
+    if (empty) {
+      field(empty).focus();
+      return;
+    }
+    for (const box of boxes) {
+      const name = box.dataset.wattsOf ?? "",
+        device = editor.page.view.devices.findIndex((each) => each.name === name);
+      if (device >= 0) editor.edit({ do: "device-field", name, device, field: "power", value: `${field(box).value} W` });
+    }
+    editor.edit(asked);
+    editor.closeNotice();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const box = event.key === "Enter" && editor.targetOf(event).closest?.("[data-watts-of]");
+    if (box) /** @type {HTMLElement | null} */ (box.parentElement?.querySelector("[data-state-watts]"))?.click();
+  });
+
+  editor.provide({ stateWatts });
   editor.callbacks({ deviceFieldChanged, deviceAdded });
 })(window.hetero);

@@ -78,6 +78,8 @@
     lowerDevice: (name) => editor.edit({ do: "lower-device", name }),
     forgetProfile: (name) => editor.edit({ do: "forget-profile", name }),
     putBackProfile: (name) => editor.edit({ do: "put-back-profile", name }),
+    measureAgain: (request) => editor.measure(JSON.parse(request)),
+    stateWatts: (asked, button) => editor.stateWatts(JSON.parse(asked), button),
     removeDevice: (name) => editor.edit({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {

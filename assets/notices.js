@@ -11,6 +11,11 @@
     const note = editor.byId("notice")?.firstElementChild;
     clearTimeout(timer);
     if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
+    const watts = /** @type {HTMLElement | null} */ (note.querySelector("[data-watts-of] input"));
+    if (watts) {
+      watts.focus();
+      return;
+    }
     const wait = () => {
       clearTimeout(timer);
       timer = setTimeout(() => {

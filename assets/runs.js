@@ -92,19 +92,34 @@
       kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune", "bench-accuracy": "accuracy" })[
         pressed.prop_id.split(".")[0]
       ];
+    await begin({
+      kind: kind ?? (generates ? "tokens" : "benchmark"),
+      seconds,
+      mode: generates ? "latency" : mode || "latency",
+      requests,
+      memory: Boolean(memory),
+      prompt,
+      new: tokens,
+    });
+  }
+
+  /** @type {Hetero["measure"]} */
+  function measure(request) {
+    const { seconds, mode, requests, memory } = request;
+    editor.set("bench-seconds", { value: seconds });
+    editor.set("bench-mode", { value: mode });
+    editor.set("bench-requests", { value: requests });
+    editor.set("bench-memory", { checked: memory });
+    begin(request);
+  }
+
+  /** @param {Messages.RunRequest} request */
+  async function begin(request) {
     editor.set("bench-problem", { children: null });
     editor.closeNotice(); // what was refused before is over
     setButtons(true);
     try {
-      await editor.ask("runs", {
-        kind: kind ?? (generates ? "tokens" : "benchmark"),
-        seconds,
-        mode: generates ? "latency" : mode || "latency",
-        requests,
-        memory: Boolean(memory),
-        prompt,
-        new: tokens,
-      });
+      await editor.ask("runs", request);
     } catch (error) {
       setButtons(false);
       failed(error, "The benchmark could not finish");
@@ -132,6 +147,6 @@
     }
   }
 
-  editor.provide({ followRun });
+  editor.provide({ followRun, measure });
   editor.callbacks({ startRun, cancelRun, calibrate, inFlight: (/** @type {string} */ mode) => mode !== "throughput" });
 })(window.hetero);

@@ -6,7 +6,7 @@ The command line prints them without a traceback and exits with 1; the page show
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from editor.text import as_utf8
 
@@ -61,6 +61,11 @@ class NoProfileError(EditorError):
 
 class NoPowerError(EditorError):
     """Energy is asked for, and a device table states no watts of a device that may run ops."""
+
+    def __init__(self, message: str, devices: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.devices = tuple(devices)
+        """Names of those that lack them"""
 
 
 class ExecutionError(EditorError):

@@ -350,6 +350,10 @@ interface Hetero {
   apply(view: Messages.View): void;
   /** Follows the benchmark of this document, if there is one. */
   followRun(): void;
+  /** Stores the watts that stand beside a button, and does the edit that lacked them. */
+  stateWatts(asked: Edit, button: HTMLButtonElement): void;
+  /** Starts a measurement with these options, which the fields then show. */
+  measure(request: Messages.RunRequest): void;
   /** Whether the server answered the last question. */
   reachable(): boolean;
   /** Says why edits wait; "" when they do not. */

@@ -15,7 +15,8 @@ from editor.commands.answers import answer, answer_or_write
 from editor.errors import ExecutionError
 from editor.execution.adapter_kit import check_runtime
 from editor.execution.jobs import job_service, tasks
-from editor.execution.measure.figures import BenchmarkResult, compared
+from editor.execution.measure.benchmark import MOST_SECONDS
+from editor.execution.measure.figures import LONGER, BenchmarkResult, compared
 from editor.execution.measure.prediction import check_correctable, correct_profiles
 from editor.execution.measure.tokens import TokenBenchmark
 from editor.graph.states import parse_lengths, parse_states
@@ -71,13 +72,20 @@ def bench(options: argparse.Namespace) -> int:
     lines = []
     for result in results:
         lines += [f"== {result.plan}"] if len(results) > 1 else []
-        lines.append(result.text())
+        lines += [result.text(), *_longer(result, options.seconds)]
     for group in by_model.values():
         lines += _summary([result for result in results if result.plan in group])
     answer_or_write(options, [r.to_dict() for r in results], "\n".join(lines))
     if options.calibrate:
         _calibrate(plans, results)
     return 0
+
+
+def _longer(result: BenchmarkResult, seconds: float) -> list[str]:
+    """The option that measures longer, where that may settle what a result left open."""
+    if not result.left_open or LONGER * seconds > MOST_SECONDS:
+        return []
+    return [f"{result.left_open}: measure longer with --seconds {LONGER * seconds:g}"]
 
 
 def _generate(options: argparse.Namespace, plans: Mapping[str, Plan]) -> int:
@@ -212,6 +220,7 @@ def tune(options: argparse.Namespace) -> int:
             )
     for sign in tuned.results[0].disturbances:
         lines.append(f"noisy: {sign}")
+    lines += _longer(tuned.results[0], options.seconds)
     best = (
         plan
         if tuned.best == PRESENT

@@ -28,7 +28,7 @@ from editor.graph.states import parse_lengths, sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
-from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.chosen_costs import costs_of_plan, streams
 from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
@@ -133,6 +133,8 @@ def print_summary(plan: Plan) -> None:
     )
     if (energy := plan.energy()) is not None:
         print(f"energy: {energy} ({energy.basis})")
+    for note in streams(plan.placement, costs_of_plan(plan.placement)[0]):
+        print(f"estimates: {note}")
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
     for memory in over:

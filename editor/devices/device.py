@@ -83,6 +83,10 @@ class Device:
     """flop/s, for estimates"""
     peak_dram_bw: float | None = None
     """bytes/s, for estimates"""
+    on_chip_memory: int | None = None
+    """bytes of weights that a device without DRAM keeps, for estimates; None for a device with DRAM"""
+    assumes_on_chip_memory: bool = False
+    """Whether its preset assumes that, because its maker does not publish it"""
     power: float | None = None
     """watts while it works; None where the table states none"""
     link: Link | None = None

@@ -240,6 +240,20 @@ KEYS: dict[str, Key] = {
             form=FormField("DRAM, bytes/s", "400 GB/s", unit="bytes/s", meant="GB/s"),
         ),
         Key(
+            "onChipMemory",
+            "bytes of weights that a device without DRAM keeps on its chip, for estimates: those of the first ops; the others "
+            "come [over its link](#devices-without-dram) in each run",
+            _size,
+            "a size above 0 such as 8MB",
+            form=FormField("On-chip memory", "8MB", unit="bytes", meant="MB"),
+        ),
+        Key(
+            "notPublished",
+            "keys among `onChipMemory` whose values in a preset are assumed, because the maker publishes none",
+            listed,
+            schema=_NAMES,
+        ),
+        Key(
             "power",
             "watts that it takes while it works, for [joules](../explanation/numbers.md#energy): `15 W`; "
             "without them nothing is said of "

@@ -288,6 +288,9 @@ class _Entry:
             memory_of_table=memory if taken else None,
             peak_compute=read["peakCompute"],
             peak_dram_bw=read["peakDramBw"],
+            on_chip_memory=read["onChipMemory"],
+            assumes_on_chip_memory="onChipMemory" in (read["notPublished"] or ())
+            and "onChipMemory" not in self.entry,
             power=read["power"],
             link=read["link"] or target.link,
             wire_type=read["wireType"] or "",

@@ -15,7 +15,13 @@ from editor.graph.graph import Graph
 from editor.graph.layout.layered import Wrap, draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians, compare_rates, too_close
-from editor.placement.chosen_costs import assumed_figures, ends_counted, is_assumed, stand_ins
+from editor.placement.chosen_costs import (
+    assumed_figures,
+    ends_counted,
+    is_assumed,
+    stand_ins,
+    streams,
+)
 from editor.placement.costs import Costs, peaks_of, price
 from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
@@ -260,6 +266,7 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             only = measured is not None and measured["kind"] == Kind.MEASUREMENT
             whose = "assumed in what is not measured" if only else "so assumed"
             lines.append(f"{device.name}: not in the device table, {whose}: {assumed}.")
+    lines += [f"{words}." for words in streams(placement, costs)]
     if not ends_counted(placement, costs):
         lines.append(
             "No estimate counts the way of the model's inputs and outputs from and to a host."

@@ -10,7 +10,7 @@ from editor.devices.device import Device
 from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.choices import COST_POLICIES
-from editor.placement.costs import Costs, peaks_of
+from editor.placement.costs import Costs, peaks_of, streamed_bytes
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement, Settings
 from editor.text import human_bytes
@@ -47,6 +47,7 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
         f"memory of {name} not known: {human_bytes(size)} needed"
         for name, size in unknown_memory(placement).items()
     ]
+    said += streams(placement, costs)
     said += [] if ends_counted(placement, costs) else ["host input and output not counted"]
     said += [
         f"{what} of {' and '.join(whose)} assumed"
@@ -73,6 +74,23 @@ def ends_counted(placement: Placement, costs: Costs) -> bool:
         if np.isfinite(peaks_of(one).bandwidth)
     ]
     return costs.wires is not None or all(one.link and one.link.ends for one in linked)
+
+
+def streams(placement: Placement, costs: Costs) -> list[str]:
+    """The weights that a plan reads over links in each run, beyond those that stay on the chip of a device without DRAM."""
+    said = []
+    for number in sorted(placement.used_numbers):
+        one = placement.devices[number]
+        if one.on_chip_memory is None or (costs.profiled and costs.profiled[number]):
+            continue
+        here = placement.placed_ops[placement.device_of_op[placement.placed_ops] == number]
+        if size := round(streamed_bytes(placement.graph, one)[here].sum()):
+            room = human_bytes(one.on_chip_memory)
+            room += " (assumed)" if one.assumes_on_chip_memory else ""
+            said.append(
+                f"{human_bytes(size)} of weights of {one.name} over its link in each run, beyond {room} on its chip"
+            )
+    return said
 
 
 def stand_ins(placement: Placement, costs: Costs) -> list[str]:

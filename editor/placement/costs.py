@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from editor.devices.device import Device, Link
-from editor.devices.published import assumed_bytes
+from editor.devices.published import Published, assumed_bytes, effective_types
 from editor.graph.flops import Floats, op_flops, op_traffic
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, bits_of, cached_per_graph
 from editor.placement.subgraphs.minimal import minimal
 from editor.placement.wires import WireCosts, wire_costs
 
@@ -176,7 +176,8 @@ def assumed_peaks(device: Device) -> Peaks:
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009).
 
-    A device that assumes an element type reads, writes and transfers float tensors in it.
+    A device that assumes an element type reads, writes and transfers float tensors in it. Weights that do not fit on the
+    chip of a device without DRAM come over its link meanwhile.
     """
     flops = op_flops(graph)
     op = np.zeros((len(graph), len(devices)))
@@ -187,9 +188,9 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
         tensor_bytes = assumed_bytes(graph, device.published.assumes)
         moved = op_traffic(graph, tensor_bytes)
         sizes = np.maximum(tensor_bytes, 0).astype(np.float64)
-        op[:, d] = (
-            np.maximum(flops / peaks.compute, moved / peaks.memory) + peaks.per_op
-        ) * device.slowdown
+        seconds = np.maximum(flops / peaks.compute, moved / peaks.memory)
+        seconds = np.maximum(seconds, streamed_bytes(graph, device) / peaks.bandwidth)
+        op[:, d] = (seconds + peaks.per_op) * device.slowdown
         if peaks.bandwidth != float("inf"):
             link[:, d] = peaks.latency + sizes / peaks.bandwidth
         elif device.runtime:
@@ -197,6 +198,36 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
         launch[d] = peaks.launch
     op[graph.op_is_constant] = 0.0
     return with_ends(graph, devices, Costs(op, link, link, launch, True))
+
+
+def streamed_bytes(graph: Graph, device: Device) -> Floats:
+    """[op] bytes of weights that a device without DRAM reads over its link in each run.
+
+    Those of the first ops that it takes stay on the chip, whichever of them a plan gives to it.
+    """
+    if device.on_chip_memory is None:
+        return np.zeros(len(graph))
+    return _streamed(graph, device.published, device.on_chip_memory)
+
+
+@cached_per_graph
+def _streamed(graph: Graph, published: Published, room: int) -> Floats:
+    sizes = np.zeros(len(graph.tensor_names))
+    types = effective_types(graph, published.assumes)
+    for t in np.flatnonzero(graph.tensor_is_constant & (graph.tensor_bytes > 0)).tolist():
+        sizes[t] = graph.tensor_bytes[t] * bits_of(types[t]) / bits_of(graph.tensor_types[t])
+    refused = published.refusals(graph)
+    streamed = np.zeros(len(graph))
+    left = float(room)
+    for op in graph.order.tolist():
+        if graph.op_is_constant[op] or refused[op]:
+            continue
+        weights = graph.op_reads[op]
+        needed = float(sizes[weights].sum())
+        sizes[weights] = 0.0  # of several readers the first has it
+        streamed[op] = max(needed - left, 0.0)
+        left = max(left - needed, 0.0)
+    return streamed
 
 
 def with_ends(graph: Graph, devices: Sequence[Device], costs: Costs) -> Costs:

@@ -165,6 +165,7 @@ class PlainInput(_Control):
         "type",
         "min",
         "max",
+        "step",
         "defaultValue",
         "placeholder",
         "className",

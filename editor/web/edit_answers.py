@@ -22,7 +22,7 @@ from editor.web.edit_queue import (
 )
 from editor.web.edits import apply
 from editor.web.panels.devices import outcome
-from editor.web.panels.notice import notice, refusal_notice
+from editor.web.panels.notice import notice, refusal_notice, watts_notice
 from editor.web.panels.parts import problem
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
@@ -79,7 +79,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
         ):  # a model of its set cannot be read: the page of the set says so
             follow_set(state, document)
         said = (
-            _notice(state, document, answers, others)
+            _notice(state, document, answers, others, edits[-1][1] if edits else None)
             or _lost_profile(document, request, before)
             or _added(document, request, before)
             or _other_rule(document, request, before)
@@ -142,15 +142,21 @@ _Said = tuple[str, Any]
 
 
 def _notice(
-    state: AppState, document: Document, answers: list[Answer], others: list[Change]
+    state: AppState,
+    document: Document,
+    answers: list[Answer],
+    others: list[Change],
+    last: m.Edit | None = None,
 ) -> _Said | None:
-    """The message of the last edit that has one, else what others did."""
+    """The message of the last edit that has one, else what others did; ``last`` is the last edit."""
     for answer in reversed(answers):
         if isinstance(answer.outcome, Refusal):
             names = [d.name for d in document.devices]
             number = names.index(answer.outcome.device)
             source = document.devices[number].published.source
             return answer.outcome.reason, refusal_notice(answer.outcome, number, source)
+        if answer.message and answer.without_watts and isinstance(last, m.Automatic):
+            return answer.message.text, watts_notice(answer.without_watts, last)
         if answer.message is not None:
             text = answer.message.text
             return text, notice(text, answer.message.bad, answer.way_out)

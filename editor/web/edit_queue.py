@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _MOST_PAGES = 256
 _WAYS_OUT: dict[type[EditorError], tuple[str, str]] = {
     NoProfileError: ("run-bench-profile", "Profile now"),
-    NoPowerError: ("show-devices", "State watts in Devices"),
+    NoPowerError: ("show-devices", "State watts in Devices"),  # where no form asks for them
 }
 
 
@@ -33,6 +33,8 @@ class Answer:
     """Of an edit of the Devices tab: what is wrong with it, "" for nothing."""
     way_out: tuple[str, str] | None = None
     """Of a message: the command that leads on, and the words of its button."""
+    without_watts: tuple[str, ...] = ()
+    """Names of the devices whose watts the edit needs."""
 
 
 class EditQueue:
@@ -99,6 +101,7 @@ class EditQueue:
                         way_out=next(
                             (c for e, c in _WAYS_OUT.items() if isinstance(error, e)), None
                         ),
+                        without_watts=error.devices if isinstance(error, NoPowerError) else (),
                     )
                 except Exception as error:  # a fault of ours: the page would send the edit again for ever, and all after it
                     log.exception("the edit %r failed", edit.do)

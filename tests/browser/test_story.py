@@ -511,6 +511,8 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     says(page.locator("[data-device='NPU']"), "as if int8")
     peak = form.get_by_label("Peak compute, flop/s")
     expect(peak).to_have_attribute("placeholder", "26 TOPS (preset)")
+    expect(form.get_by_label("On-chip memory")).to_have_attribute("placeholder", "assumed 26 MB")
+    expect(form.get_by_label("Link, bytes/s")).to_have_attribute("placeholder", "3.9 GB/s (preset)")
     form.get_by_label(re.compile("^Preset")).select_option("edgetpu")
     expect(form.get_by_label("Precision").locator("option:checked")).to_have_text("as exported")
     form.get_by_label(re.compile("^Preset")).select_option("hailo8")

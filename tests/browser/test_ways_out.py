@@ -89,3 +89,25 @@ def test_time_that_is_lost_stays_an_estimate_beside_what_a_benchmark_measured(
     says(head, "Time lost estimate from shapes")
     says(head, "Subgraphs took measurement")
     says(page.locator("#fallbacks-table tbody tr").first, "subgraph 1: ")
+
+
+def test_a_policy_that_goes_by_watts_asks_for_them_and_then_solves(page: Page, show: Show) -> None:
+    page.goto(show(MODEL, "HETERO:NPU(edgetpu as int8),CPU"))
+    ready(page)
+    policy = page.locator("#policy")
+    policy.select_option("optimal:energy")
+    watts = page.locator("#notice").get_by_label("CPU, watts")
+    expect(watts).to_be_focused()
+    expect(page.locator("[data-watts-of]")).to_have_count(1)
+    page.get_by_role("button", name="Solve").click()
+    expect(watts).to_be_focused()  # it is empty
+    watts.fill("15")
+    watts.press("Enter")
+    expect(policy).to_have_value("optimal:energy")
+    says(page.locator("#verdict"), "J a run")
+    expect(page.locator("[data-watts-of]")).to_have_count(0)
+    page.click("role=tab[name='Devices']")
+    power = page.locator("#device-forms").get_by_label("Power, W")
+    expect(power.nth(1)).to_have_value("15 W")
+    page.keyboard.press("Control+z")
+    expect(policy).to_have_value("priority")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -103,6 +104,48 @@ def test_inputs_and_outputs_of_the_model_are_counted_where_a_link_says_so(
         match=r"Model inputs and outputs \(ends\) must be counted or left out",
     ):
         editor.load_devices([{**npu, "link": {"ends": "maybe"}}])
+
+
+def test_weights_that_do_not_fit_on_a_chip_without_dram_come_over_its_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An Edge TPU had 100 GB/s for the 54 MB of FCN-ResNet101; it keeps 8 MB of them and has 500 MB/s for the rest."""
+    path = str(ROOT / "examples" / "models" / "fcn-resnet101.onnx")
+    large = editor.load_model(path)
+    npu = {"name": "NPU", "preset": "edgetpu", "assumes": "int8"}
+    with_dram = editor.partition(large, [{**npu, "onChipMemory": ""}, {"name": "CPU"}]).placement
+    without = editor.partition(large, [npu, {"name": "CPU"}])
+    seconds = [each.price(costs_of_plan(each)[0]).total for each in (with_dram, without.placement)]
+    assert seconds[1] - seconds[0] > 0.7 * 46e6 / 500e6  # what computes meanwhile is not added
+    said = "46.26 MB of weights of NPU over its link in each run, beyond 8 MB on its chip"
+    assert said in left_out(without.placement, costs_of_plan(without.placement)[0])
+    assert said in without.export("md", tmp_path)[0].read_text()
+    devices = ["--devices", "HETERO:NPU(edgetpu as int8),CPU", "--out", str(tmp_path / "out")]
+    assert main(["partition", path, *devices]) == 0
+    assert f"estimates: {said}\n" in capsys.readouterr().out
+    assert "its chip" not in str(left_out(with_dram, costs_of_plan(with_dram)[0]))
+
+
+def test_weights_that_fit_on_the_chip_take_no_time_of_the_link(mobilenet: Graph) -> None:
+    plans = [
+        editor.partition(mobilenet, [{"name": "NPU", "preset": "edgetpu", **keys}, {"name": "CPU"}])
+        for keys in ({"assumes": "int8"}, {"assumes": "int8", "onChipMemory": ""})
+    ]
+    fits, with_dram = [plan.placement.price(costs_of_plan(plan.placement)[0]) for plan in plans]
+    assert fits == with_dram
+
+
+def test_what_a_preset_assumes_is_called_so_until_the_table_states_it(mobilenet: Graph) -> None:
+    npu = {"name": "NPU", "preset": "hailo8", "onChipMemory": "1 MB"}
+    for keys, said in ((npu, "1 MB on its chip"), ({**npu, "onChipMemory": None}, "")):
+        placement = editor.partition(mobilenet, [keys, {"name": "CPU"}]).placement
+        notes = str(left_out(placement, costs_of_plan(placement)[0]))
+        assert said in notes and ("over its link" in notes) == bool(said)
+    large = editor.load_model(str(ROOT / "examples" / "models" / "fcn-resnet101.onnx"))
+    placement = editor.partition(large, "HETERO:NPU(hailo8),CPU").placement
+    assert "beyond 26 MB (assumed) on its chip" in str(
+        left_out(placement, costs_of_plan(placement)[0])
+    )
 
 
 def test_a_disturbed_profile_tells_plans_apart_as_badly_as_an_estimate(

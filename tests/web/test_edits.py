@@ -163,7 +163,7 @@ def test_what_a_policy_lacks_has_a_button_that_leads_there(
     asked = {"do": "automatic", "costs": "estimate", "grouping": "minimal", "codegen": "op"}
     document.set_automatic("memory", {}, "minimal")
     for number, (policy, command) in enumerate(
-        {"memory": "show-Memory", "optimal:energy": "show-devices"}.items(), 1
+        {"memory": "show-Memory", "optimal:energy": "data-watts-of"}.items(), 1
     ):
         edit = {**asked, "policy": policy, "sequence": number}
         assert command in str(sent(state, document, "lacks", edit)["panels"]["notice"])

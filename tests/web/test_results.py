@@ -138,6 +138,23 @@ def test_prose_of_a_result_is_folded_and_its_figures_are_not(unsplit: BenchmarkR
     assert "this plan is the same" not in folded
 
 
+@pytest.mark.parametrize(
+    ("keys", "open_"),
+    [
+        ({"disturbances": ("other programs kept 1.5 processors busy",)}, "Noisy"),
+        ({"settled": False}, "Too close to call beside all of it on B"),
+        ({"settled": True}, ""),
+        ({"settled": False, "estimated": True}, ""),
+    ],
+)
+def test_what_a_measurement_leaves_open_is_said(
+    unsplit: BenchmarkResult, keys: dict[str, Any], open_: str
+) -> None:
+    baselines = tuple(replace(b, time=unsplit.total) for b in unsplit.baselines)
+    result = replace(unsplit, disturbances=(), baselines=baselines)
+    assert replace(result, **keys).left_open == open_
+
+
 def test_tune_lists_equal_plans_once(unsplit: BenchmarkResult) -> None:
     other = replace(
         unsplit, plan="all on B", subgraphs=(replace(unsplit.subgraphs[0], device="B"),)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.execution.measure.statistics import median_interval, medians_of_turns
-from editor.kinds import Basis, Kind, compare_medians, compare_rates, kind_of_run
+from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates, kind_of_run
 from editor.placement.energy import Energy
 from editor.text import (
     human_bytes,
@@ -28,6 +28,8 @@ _WIDE_PERCENT, _SKEWED_PERCENT = 20, 2
 """Intervals that are wider to each side, or reach farther to one side than to the other, are given by their ends."""
 
 
+LONGER = 4
+"""Times as long to measure, where a result leaves something open."""
 _BURSTS = 0.8
 """A rate of less than this part of what the median latency allows is explained."""
 
@@ -493,6 +495,16 @@ class BenchmarkResult:
             return "this plan is the same"
         words = compared(self, baseline, self.mode)
         return f"{'this plan is ' if words.endswith('er') else ''}{words}"
+
+    @property
+    def left_open(self) -> str:
+        """What measuring longer may settle: "Noisy", "Too close to call beside all of it on CPU"; "" where nothing is."""
+        if self.estimated:
+            return ""
+        close = [b.device for b in self.baselines if self.ratio_to(b) == NO_DIFFERENCE]
+        if self.disturbances or self.settled or not close:
+            return "Noisy" if self.disturbances else ""
+        return f"Too close to call beside all of it on {joined(close, 'and')}"
 
     def _of_stand_ins(self) -> list[str]:
         said = f"{self.outputs_in_words[:1].upper()}{self.outputs_in_words[1:]}"

@@ -221,6 +221,7 @@ def _watts(task: Task) -> Floats:
     if missing:
         raise NoPowerError(
             f"the objective energy needs the watts of {' and '.join(missing)}: state them in the device table, such as "
-            "power: 15 W"
+            "power: 15 W",
+            missing,
         )
     return np.nan_to_num(watts)

@@ -9,20 +9,18 @@ from dash import Dash, Input, Output, State
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.execution.measure.prediction import check_correction
 from editor.graph.states import unit_of_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
 from editor.web.panels.accuracy import accuracy_view, kept_accuracy
+from editor.web.panels.after_run import stale, why_no_calibration
 from editor.web.panels.benchmark_panel import (
-    CALIBRATES,
     chart,
     failed,
     idle,
     profile_view,
     result_view,
     runs_view,
-    stale,
     tokens_view,
     tuned_view,
     versus_chart,
@@ -69,7 +67,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("bench-stale", "children"),
         Output("bench-calibrate", "disabled"),
-        Output("bench-calibrate", "title"),
+        Output("bench-calibrate-why", "children"),
         Output("bench-runs", "children"),
         Input("run", "data"),
         Input("plan", "data"),
@@ -80,9 +78,8 @@ def register(app: Dash, state: AppState) -> None:
         benchmark = state.benchmarks.get(document_id)
         document = await asyncio.to_thread(state.document, document_id)
         kept = await state.long_work.run(_kept, document)
-        why_not = await state.long_work.run(_why_no_calibration, benchmark)
-        title = f"Not possible: {why_not}" if why_not else CALIBRATES
-        return stale(benchmark, document), bool(why_not), title, kept
+        why_not = await state.long_work.run(why_no_calibration, benchmark, document)
+        return stale(benchmark, document), why_not is not None, why_not, kept
 
 
 def _kept(document: Document) -> list[Any]:
@@ -105,17 +102,6 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
     if benchmark.kind == "tokens":
         return tokens_view(found), wrong
     return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
-
-
-def _why_no_calibration(benchmark: BenchmarkState | None) -> str:
-    """Why the last benchmark cannot correct profiles; "" where it can."""
-    if benchmark is None or benchmark.kind != "benchmark" or not benchmark.has_result:
-        return "it goes by the last run, and that is no benchmark. Press Profile first, then Start"
-    try:
-        check_correction(benchmark.plan.placement, benchmark.job.result(0)[0])
-    except EditorError as error:
-        return str(error)
-    return ""
 
 
 def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple[Any, Any]:

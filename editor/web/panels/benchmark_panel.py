@@ -18,8 +18,9 @@ from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.text import human_rate, human_seconds, pluralize
 from editor.web import controls
-from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.benchmark_state import JobOptions
 from editor.web.panels.accuracy import kept_accuracy
+from editor.web.panels.after_run import CALIBRATES, MOST_SECONDS, why_no_calibration
 from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
 from editor.web.panels.outputs_check import (
     baseline_card,
@@ -61,7 +62,6 @@ _STARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
 )
 """Buttons that run the model: label, title and looks."""
-CALIBRATES = "Corrects the profiles by the last benchmark"
 _SECONDS = (
     "Latency: of measuring in all, the plan and the unsplit models in turn. Throughput: of each of them, one after the other. "
     "Tune has the plans it tries among them; Profile takes so many for each device. It ends sooner once the 95 % intervals are "
@@ -90,7 +90,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         "Calibrate",
                         id="bench-calibrate",
                         disabled=True,
-                        title=f"{CALIBRATES}: press Profile first, then Start, in mode latency and without planned devices",
+                        title=CALIBRATES,
                     ),
                     controls.Button("Cancel", id="bench-cancel", disabled=True),
                     controls.Field(
@@ -100,7 +100,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         title=_SECONDS,
                         value=options.seconds,
                         min=0.5,
-                        max=600,
+                        max=MOST_SECONDS,
                         step="any",
                         width=92,
                     ),
@@ -149,6 +149,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                 ],
                 className="bench-controls",
             ),
+            html.Div(why_no_calibration(None, document), id="bench-calibrate-why"),
             html.Div(id="bench-problem"),
             html.Div(id="bench-stale"),
             html.Div(id="bench-versus"),
@@ -255,13 +256,6 @@ def idle() -> html.Table:
         html.Tbody([html.Tr([html.Th(name), html.Td(text)]) for name, text in rows]),
         className="plain",
     )
-
-
-def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
-    """Says so when the plan is not the one that was measured."""
-    if benchmark is None or benchmark.is_of(document) or benchmark.kind == "profile":
-        return None  # a profile is of the model, not of the plan
-    return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
 def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:

@@ -17,7 +17,7 @@ from editor.devices.published import ASSUMABLE, Published, preset, preset_names
 from editor.devices.vocabulary import onnx_op_types
 from editor.graph.graph import Graph
 from editor.placement.costs import peaks_of
-from editor.text import human_seconds
+from editor.text import human_bytes, human_seconds
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown
 from editor.web.panels.parts import planned_badge, runtime_beside, swatch, with_link
@@ -234,8 +234,15 @@ def _assumed(device: Device) -> dict[str, str]:
             "bandwidth": f"{peaks.bandwidth / 1e9:g} GB/s",
             "latency": human_seconds(peaks.latency),
         }
-    hints = {"memory": "no limit", **{key: f"assumed {text}" for key, text in figures.items()}}
-    return hints | {key: f"{text} (preset)" for key, text in _by_preset(device).items()}
+    hints = {
+        "memory": "no limit",
+        "onChipMemory": "has DRAM",
+        **{key: f"assumed {text}" for key, text in figures.items()},
+    }
+    hints |= {key: f"{text} (preset)" for key, text in _by_preset(device).items()}
+    if device.assumes_on_chip_memory:
+        hints["onChipMemory"] = f"assumed {human_bytes(device.on_chip_memory or 0)}"
+    return hints
 
 
 def _by_preset(device: Device) -> dict[str, str]:
@@ -248,9 +255,13 @@ def _by_preset(device: Device) -> dict[str, str]:
         "memory": device.memory,
         "peakCompute": device.peak_compute,
         "peakDramBw": device.peak_dram_bw,
+        "onChipMemory": device.on_chip_memory,
         "power": device.power,
     }
-    return {key: str(keys[key]) for key, value in holds.items() if value and keys.get(key)}
+    link = {} if device.entry.get("link") else keys.get("link") or {}
+    return {key: str(keys[key]) for key, value in holds.items() if value and keys.get(key)} | {
+        key: str(value) for key, value in link.items() if device.link
+    }
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:

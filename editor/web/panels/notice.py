@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 
 from editor.text import pluralize
+from editor.web import controls
+from editor.web import messages as m
 from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
@@ -37,6 +41,32 @@ def notice(
         [html.Div(["\n".join(shown), more], className="message"), way, close_button()],
         className="note bad" if bad else "note",
         role="alert" if bad else "status",
+    )
+
+
+def watts_notice(devices: Sequence[str], asked: m.Automatic) -> html.Div:
+    """Asks for the watts of devices that have none in the table; then what was asked for is done.
+
+    Args:
+        devices: their names.
+        asked: the policy that goes by watts.
+    """
+    fields = [
+        html.Label(
+            [
+                html.Span(f"{name}, watts", className="field-label"),
+                controls.PlainInput(key=f"watts of {name}", type="number", min=0, step="any"),
+            ],
+            className="field",
+            **{"data-watts-of": name},
+        )
+        for name in devices
+    ]
+    edit = asked.model_dump(exclude={"sequence"}, exclude_none=True)
+    solve = html.Button("Solve", className="tool small", **{"data-state-watts": json.dumps(edit)})
+    return notice(
+        "Least energy goes by the watts that each device takes while it works. The device table keeps them.",
+        way=html.Div([*fields, solve], className="watts"),
     )
 
 

@@ -1,0 +1,59 @@
+"""What can be done with the last run: measure longer, calibrate; and whether it is still of the plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+from dash import html
+
+from editor.errors import EditorError
+from editor.execution.measure.figures import LONGER
+from editor.execution.measure.prediction import check_correctable, check_correction
+from editor.text import human_seconds
+from editor.web.benchmark_state import BenchmarkState
+from editor.workspace.document import Document
+
+MOST_SECONDS = 600
+"""Of a measurement that the page starts."""
+CALIBRATES = "Corrects the profiles by the last benchmark"
+
+
+def why_no_calibration(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
+    """Why the last benchmark, or one of the plan where there is none yet, cannot correct profiles; None where it can."""
+    try:
+        if benchmark is not None and benchmark.kind == "benchmark" and benchmark.has_result:
+            check_correction(benchmark.plan.placement, benchmark.job.result(0)[0])
+            return None
+        check_correctable(document.placement, "latency")
+        words = "it goes by a benchmark, and by profiles before it. Press Profile, then Start"
+    except EditorError as error:
+        words = str(error)
+    return html.P(f"Calibrate is not possible: {words}.", className="hint wide")
+
+
+def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
+    """Says so when the plan is not the one that was measured, or how to settle what its measurement left open."""
+    if benchmark is None or benchmark.kind == "profile":
+        return None  # a profile is of the model, not of the plan
+    if benchmark.is_of(document):
+        return _measure_longer(benchmark)
+    return html.P("Plan changed; these results are out of date.", className="hint wide warn")
+
+
+def _measure_longer(benchmark: BenchmarkState) -> html.P | None:
+    """What a benchmark left open, with a button that runs it again for longer; None where nothing is."""
+    options, seconds = benchmark.options, min(LONGER * benchmark.options.seconds, MOST_SECONDS)
+    if benchmark.kind != "benchmark" or not benchmark.has_result or seconds <= options.seconds:
+        return None
+    left_open = benchmark.job.result(0)[0].left_open
+    if not left_open:
+        return None
+    time, before = human_seconds(seconds), human_seconds(options.seconds)
+    again = html.Button(
+        f"Measure longer ({time})",
+        className="tool small",
+        title=f"Runs the same benchmark again for {time}, in place of {before}",
+        **{"data-measure-again": json.dumps(asdict(replace(options, seconds=seconds)))},
+    )
+    return html.P([f"{left_open}. ", again], className="hint wide")
