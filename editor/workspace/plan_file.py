@@ -299,12 +299,6 @@ def prompt_of(
         ) from error
 
 
-def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str]) -> dict[str, str]:
-    """Ops whose stored device differs from the one that solving gives here."""
-    stored = document["affinities"]
-    return {key: str(device) for key, device in stored.items() if affinity.get(key) != device}
-
-
 def stored_path(model: Path, file: Path | None) -> str:
     """The path of a model as a file names it: relative to that file; absolute where there is none, or on another drive."""
     whole = model.absolute().parent.resolve() / model.name
