@@ -130,6 +130,10 @@ def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, show: Show) -> No
     """)
     assert any("ReduceMean" in name for name, *_ in names)
     assert [name for name, wide, room in names if wide > room] == []
+    on_screen = (
+        "heteroCy.zoom() * heteroCy.nodes('.op').min((node) => -node.data('briefSize')).value"
+    )
+    assert -page.evaluate(on_screen) >= 10, "short names have ten pixels on a laptop"
 
 
 def test_names_stay_readable_when_the_tables_open(page: Page, show: Show) -> None:
