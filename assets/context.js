@@ -1,4 +1,4 @@
-/* The slider of the context in the tab Memory: what the split lacks there, and the way to a plan for it. */
+/* The slider of the context in the tab Memory: what the split lacks there, and the way to a plan for it; sizes that are refused. */
 ((editor) => {
   "use strict";
 
@@ -31,4 +31,15 @@
     editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
     setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
   });
+
+  /* Beside their fields, unless these are closed, as after a choice with the slider. */
+  /** @param {{ props: Record<string, string> } | null} why */
+  function sizesRefused(why) {
+    setTimeout(() => {
+      if (why && !editor.byId("sizes-refused")?.checkVisibility())
+        editor.complain({ status: 400, message: why.props["data-text"] });
+    }, 50);
+  }
+
+  editor.callbacks({ sizesRefused });
 })(window.hetero);

@@ -5,7 +5,7 @@
 
   const page = editor.page,
     WORDS = 20, // letters that a block has room for
-    FAR = { most: 20, least: 13, letter: 0.6, long: 16, room: [126, 140] }; // as `_FAR` of drawing/preview.py
+    FAR = { most: 25, least: 13, letter: 0.6, long: 16, room: [126, 140] }; // as `_FAR` of drawing/preview.py
 
   /** @typedef {{ data: Record<string, string | number>, classes: Record<string, boolean> }} Looks */
 

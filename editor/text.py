@@ -98,6 +98,17 @@ def roughly(value: float) -> float:
     return float(f"{value:.1e}")
 
 
+_MISLEADING = 1.5
+"""Times that a measurement is off what was worked out, from which on it is said"""
+
+
+def off_by(factor: float) -> str:
+    """How far what was worked out is from what was measured, by their ratio; "" where that is near."""
+    if 1 / _MISLEADING < factor < _MISLEADING:
+        return ""
+    return f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
+
+
 def rough_seconds(seconds: float) -> str:
     """ "about 13 ms", "about 420 µs": of a time that rests on assumed speeds."""
     return f"about {human_seconds(roughly(seconds))}"

@@ -191,6 +191,29 @@ def write_layers(path: Path, towers: Sequence[str] = ("model",)) -> Path:
     return path
 
 
+def write_wide_stages(path: Path) -> Path:
+    """Four stages, each of a list of alike blocks and of ops side by side that are in no block but the stage."""
+    nodes, before = [], "x"
+
+    def add(op_type: str, inputs: list[str], name: str) -> str:
+        nodes.append(helper.make_node(op_type, inputs, [name], name))
+        return name
+
+    for stage in ("stem", "body", "neck", "head"):
+        scope = f"/{stage}"
+        for block in range(16):
+            for step in range(8):
+                before = add("Neg", [before], f"{scope}/blocks/blocks.{block}/Neg_{step}")
+        sides = [add("Neg", [before], f"{scope}/Neg_{side}") for side in range(4)]
+        before = add("Sum", sides, f"{scope}/Sum")
+    value = helper.make_tensor_value_info
+    ends = [[value(name, TensorProto.FLOAT, [4])] for name in ("x", before)]
+    graph = helper.make_graph(nodes, "net", *ends)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
 def write_dag(
     path: Path, predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None
 ) -> Path:

@@ -33,6 +33,7 @@ from editor.text import (
     human_seconds,
     in_words,
     joined,
+    off_by,
     pluralize,
     rough_rate,
 )
@@ -199,7 +200,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
         other = report["measured_beside"]
         said = [
             _against(measured, many, alone, unit)[0],
-            f"The {kind} is {estimate}{' a request' if many and not rate else ''}.",
+            f"The {kind} is {estimate}{' a request' if many and not rate else ''}{_doubt(totals, measured)}.",
             f"In mode {other['mode']}: {speed_of(other, unit)}." if other else "",
             tokens,
         ]
@@ -212,6 +213,19 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
             str(Kind.MEASUREMENT),
         )
     return {"figure": figure, "kind": kind, "words": words}
+
+
+def _doubt(totals: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    """How far a measurement is from what profiles predict; "" where that is near, and of estimates."""
+    if totals["kind"] != Kind.PREDICTION:
+        return ""
+    factor = totals["latency"] / measured["median"] if measured["median"] else 1.0
+    if measured["mode"] == "throughput":
+        if not (totals["throughput"] and measured["throughput"]):
+            return ""
+        factor = totals["throughput"] / measured["throughput"]
+    off = off_by(factor) if factor > 0 else ""
+    return f", doubtful: {off}" if off else ""
 
 
 def speed_of(measured: Mapping[str, Any], unit: str) -> str:

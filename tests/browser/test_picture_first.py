@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from conftest import EXAMPLES
+from conftest import EXAMPLES, write_wide_stages
 from pages import Show, act, figure, ready, says, says_exactly, until
 from playwright.sync_api import Page, expect
 
@@ -129,6 +130,10 @@ def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, show: Show) -> No
     """)
     assert any("ReduceMean" in name for name, *_ in names)
     assert [name for name, wide, room in names if wide > room] == []
+    on_screen = (
+        "heteroCy.zoom() * heteroCy.nodes('.op').min((node) => -node.data('briefSize')).value"
+    )
+    assert -page.evaluate(on_screen) >= 10, "short names have ten pixels on a laptop"
 
 
 def test_names_stay_readable_when_the_tables_open(page: Page, show: Show) -> None:
@@ -184,6 +189,21 @@ def test_blocks_are_whole_beside_open_tables_and_when_one_is_opened(page: Page, 
     page.mouse.dblclick(x, y)
     until(page, f"heteroCy.nodes('.frame').length > {frames}")
     until(page, f"({COVERED})() === 0 && heteroCy.zoom() > 0.4")
+
+
+def test_a_model_of_wide_stages_opens_whole_with_its_names_to_be_read(
+    page: Page, show: Show, tmp_path: Path
+) -> None:
+    """It opened so deep that only a part of it was seen, and the zoom buttons lay on that."""
+    model = write_wide_stages(tmp_path / "stages.onnx")
+    page.goto(show(str(model), "HETERO:GPU,CPU"))
+    ready(page)
+    assert page.locator("#detail-mode").input_value() == "blocks"
+    until(page, f"({COVERED})() === 0 && heteroCy.zoom() >= 0.35 && heteroCy.nodes().length > 8")
+    assert page.evaluate("""() => {
+        const { x1, y1, x2, y2 } = heteroCy.extent(), box = heteroCy.nodes().boundingBox();
+        return x1 < box.x1 && y1 < box.y1 && x2 > box.x2 && y2 > box.y2;
+    }""")
 
 
 def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, show: Show) -> None:

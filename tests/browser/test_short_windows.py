@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from pages import act, says, until
+from conftest import EXAMPLES
+from pages import Show, act, ready, says, until
 from playwright.sync_api import Page, expect
 
 
@@ -43,3 +45,23 @@ def test_the_verdict_of_a_pipeline_is_not_cut(fresh: Page) -> None:
     assert sentence.evaluate(
         "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
     )
+
+
+def test_the_sentence_of_planned_devices_is_whole_beside_open_tables(
+    page: Page, show: Show, tmp_path: Path
+) -> None:
+    """Its end, which says that a benchmark would tell no speed, was cut first."""
+    table = tmp_path / "planned.yaml"
+    table.write_text("""
+- {name: Hailo, preset: hailo8}
+- {name: ONNX Runtime, backendName: onnxruntime, provider: CPUExecutionProvider}
+""")
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), str(table)))
+    ready(page)
+    page.click("role=tab[name=Subgraphs]")
+    sentence = page.locator("#verdict .sentence")
+    says(sentence, re.compile("faster than not splitting .*a benchmark checks outputs, not speed"))
+    assert sentence.evaluate(
+        "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
+    )
+    assert page.locator("#ribbon-box").bounding_box()["height"] < 56  # type: ignore[index]

@@ -12,6 +12,7 @@ import editor
 from editor.execution.measure.benchmark import Benchmark
 from editor.files import json_text
 from editor.graph.graph import Graph
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.text import human_seconds
 
 TABLE = [
@@ -53,6 +54,25 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     for form in ("md", "html", "json"):
         with pytest.raises(editor.EditorError, match="no benchmark of this plan"):
             other.export(form, tmp_path / "other", measured=str(file))
+
+
+def test_a_report_says_that_its_measurement_contradicts_the_profile(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page marked the prediction as doubtful, and the report did not."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = editor.partition(mobilenet, "HETERO:CPU", policy_options={"costs": "measured"})
+    file = tmp_path / "result.json"
+    result = plan.benchmark(seconds=0.2)
+    file.write_text(json_text([result.to_dict()]))
+    placed, [device] = plan.placement.placed_ops.tolist(), plan.devices
+    for factor, said in ((3.0, r", doubtful: 3(\.\d)?x too high"), (1.0, "")):
+        whole = factor * result.total.median
+        seconds = {mobilenet.op_keys[op]: whole / len(placed) for op in placed}
+        profile = DeviceProfile(device.description, whole, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+        save_profile(mobilenet, device, profile)
+        text = plan.export("md", tmp_path, measured=str(file))[0].read_text()
+        assert re.search(rf"The prediction from profile is \d\S* m?s{said}\.", text)
 
 
 def test_a_report_of_stand_ins_has_outputs_and_no_speed(mobilenet: Graph, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def register(app: Dash) -> None:
         initial=True,
     )
     add("ribbonBy", Input("ribbon-by", "value"))
+    add("sizesRefused", Input("sizes-refused", "children"))
     add("comparisonArrived", Input("compare-result", "children"))
     for result in (
         *("hints-result", "advice-result", "phases-result"),

@@ -26,7 +26,7 @@ from editor.web.pages.start import (
     start_page,
     symbol_form,
 )
-from editor.web.panels.notice import notice, refused_sizes
+from editor.web.panels.notice import refused_sizes
 from editor.web.panels.parts import problem
 from editor.web.sets import follow_set, open_address, open_set, opened
 from editor.workspace.document import Document
@@ -119,7 +119,6 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("resized", "data"),
         Output("sizes-refused", "children"),
-        Output("notice", "children", allow_duplicate=True),
         Input("sizes-apply", "n_clicks"),
         State({"type": "size", "name": ALL}, "value"),
         State({"type": "size", "name": ALL}, "id"),
@@ -143,9 +142,8 @@ def register(app: Dash, state: AppState) -> None:
                     state.with_sizes, document_id, sizes, task.should_stop
                 )
         except EditorError as error:
-            text = str(error)
-            return no_update, refused_sizes(text), notice(text, bad=True)
-        return f"/d/{document.id}", None, None
+            return no_update, refused_sizes(str(error))
+        return f"/d/{document.id}", None
 
     @app.callback(
         Output("opening-cancel", "disabled"),

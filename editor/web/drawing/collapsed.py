@@ -37,6 +37,8 @@ FIRST_SHOWN = 160
 _OPS_AT_ONCE, _VIEW, _READABLE = 200, (752, 390), 0.4
 """Models open with every op where no more than so many fit between the cards of a window of 1280 pixels at a zoom at which
 names can be read, as `assets/_first_view.js` has it."""
+_VIEW_OF_BLOCKS = (664, 436)
+"""What such a window has where its tables are closed and a notice is shown."""
 _UNNAMED_AT_ONCE = 800
 """Models up to this size do so too where their only blocks are runs of ops."""
 _PAIRS = 24
@@ -61,12 +63,14 @@ def first_detail(graph: Graph) -> DetailShown:
 
 
 def _readable_at_once(graph: Graph) -> bool:
-    if len(visible_ops(graph)) > _OPS_AT_ONCE:
-        return False
-    at = [node["position"] for node in split(elements(graph))[0]]
+    return len(visible_ops(graph)) <= _OPS_AT_ONCE and _is_readable(elements(graph))
+
+
+def _is_readable(drawn: list[Element], view: tuple[int, int] = _VIEW) -> bool:
+    at = [node["position"] for node in split(drawn)[0]]
     wide = max(p["x"] for p in at) - min(p["x"] for p in at) + NODE_WIDTH if at else 0
     high = max(p["y"] for p in at) - min(p["y"] for p in at) + NODE_HEIGHT if at else 0
-    return wide * _READABLE <= _VIEW[0] and high * _READABLE <= _VIEW[1]
+    return wide * _READABLE <= view[0] and high * _READABLE <= view[1]
 
 
 def too_many(graph: Graph) -> str:
@@ -149,10 +153,22 @@ def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
 
 @cached_per_graph
 def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
-    """Blocks that are open at first: those around the layers of a model, all down to some depth where nothing repeats."""
+    """Blocks that are open at first: of those around the layers of a model as deep as all of it can be read at once."""
+    levels = _levels(graph, most)
+    for opened in reversed(levels):
+        drawn = _blocks(graph, opened, first=opened)
+        if len(_units(graph, opened)) > 1 and _is_readable(drawn, _VIEW_OF_BLOCKS):
+            return opened
+    return levels[-1]
+
+
+@cached_per_graph
+def _levels(graph: Graph, most: int) -> tuple[tuple[int, ...], ...]:
+    """Blocks around the layers of a model, ever deeper; all down to some depth where nothing repeats."""
     scopes = scopes_of(graph)
     around = {above for number in scopes.repeated for above in scopes.ancestors(number)[1:]}
     opened: list[int] = []
+    levels: list[tuple[int, ...]] = [()]
     level = list(scopes.scopes[0].children)
     while level:
         level = [number for number in level if number in around or not scopes.repeated]
@@ -160,8 +176,9 @@ def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
         if len(_units(graph, wider)) > most:
             break
         opened = wider
+        levels.append(tuple(opened))
         level = [child for number in level for child in scopes.scopes[number].children]
-    return tuple(opened)
+    return tuple(levels)
 
 
 def _open_for(graph: Graph, most: int) -> list[int]:
@@ -181,14 +198,17 @@ def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
         parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
         return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s", far="s")
     if mode == "blocks":
-        scopes, opened = scopes_of(graph), detail["open"]
-        owner = owners(graph, opened)
-        return _grouped(
-            graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner)
-        )
+        return _blocks(graph, detail["open"], _open_for(graph, FIRST_SHOWN))
     if too_many(graph):
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
     return [*elements(graph), *edges_between_terminals(graph)]
+
+
+def _blocks(graph: Graph, opened: Iterable[int], first: Iterable[int]) -> list[Element]:
+    """Elements of a graph with some blocks open; ``first`` are those that are so from the start."""
+    scopes, owner = scopes_of(graph), owners(graph, opened)
+    framed = _framed(graph, opened, owner, set(first))
+    return _grouped(graph, owner, lambda number: _title(scopes, number), "g", framed)
 
 
 def _title(scopes: Scopes, number: int) -> tuple[str, str]:
@@ -198,13 +218,15 @@ def _title(scopes: Scopes, number: int) -> tuple[str, str]:
     return scopes.scopes[number].label, note
 
 
-def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple[int, ...]]:
+def _framed(
+    graph: Graph, opened: Iterable[int], owner: Ints, first: set[int]
+) -> dict[int, tuple[int, ...]]:
     """Per owner the open blocks around it that get a frame, outermost first.
 
     That is all that a person opened. One that is open from the start gets none where it would hold nearly everything, or where
     others run between its ops: in a frame, a chain would be torn in two.
     """
-    scopes, first, opened = scopes_of(graph), set(_open_for(graph, FIRST_SHOWN)), set(opened)
+    scopes, opened = scopes_of(graph), set(opened)
     units = np.unique(owner).tolist()
     innermost = {
         unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units
@@ -225,7 +247,7 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
 
 @cached_per_graph
 def _interrupted(graph: Graph) -> frozenset[int]:
-    """Blocks that are open from the start, and that a path leaves and comes back to."""
+    """Blocks that may be open from the start, and that a path leaves and comes back to."""
     producer, consumer, _ = graph.edges
     reads: list[list[int]] = [[] for _ in range(len(graph))]
     for a, b in zip(producer.tolist(), consumer.tolist(), strict=True):
@@ -233,7 +255,7 @@ def _interrupted(graph: Graph) -> frozenset[int]:
     order = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
     return frozenset(
         n
-        for n in _open_for(graph, FIRST_SHOWN)
+        for n in _levels(graph, FIRST_SHOWN)[-1]
         if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads)
     )
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
 
-FAR_FONT = 20
-"""Size of short names that are shown from afar: 8 pixels at zoom 0.4."""
+FAR_FONT = 25
+"""Size of short names that are shown from afar: 10 pixels at zoom 0.4."""
+_UNREADABLE = 6
+"""Pixels on the screen below which a name from afar is not drawn."""
 WIDEST_BYTES = 8_000_000
 """From here on, edges are as wide as they get."""
 _COLOURS = {
@@ -139,6 +141,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "style": {
                 "label": "data(brief)",
                 "font-size": "data(briefSize)",
+                "min-zoomed-font-size": _UNREADABLE,
                 "text-wrap": "ellipsis",
                 "text-max-width": NODE_WIDTH - 2,
             },

@@ -294,12 +294,13 @@ def _head(
     """
 
     kind: list[Any] = [basis_badge(basis), doubtful]
+    of_rate = [kind_badge(basis.kind, detail=basis.source.capitalize())]
     tokens = unit == TOKENS_PER_SECOND
+    otherwise = html.Span("otherwise ", className="hint", title="Of layouts that were not measured")
     if measured:
-        beside = "otherwise "
-        kind.insert(
-            0, html.Span(beside, className="hint", title="Of layouts that were not measured")
-        )
+        kind.insert(0, otherwise)
+    if "throughput" in measured:
+        of_rate.insert(0, otherwise)
 
     head = [
         html.Th(t)
@@ -317,7 +318,12 @@ def _head(
     head.insert(
         -1,
         html.Th(
-            [f"Max {unit}", html.Span(", many at once", className="hint") if tokens else None],
+            [
+                f"Max {unit}",
+                html.Span(", many at once", className="hint") if tokens else None,
+                " ",
+                *of_rate,
+            ],
             title=f"What was not measured is of the same kind as latency: {basis}. By the busiest processor, with a "
             f"{'sequence' if tokens else 'request'} for each device in flight; "
             "runtimes on one CPU take turns on it",

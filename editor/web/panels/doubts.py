@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dash import html
 
-from editor.text import human_seconds, roughly
+from editor.text import human_seconds, off_by
 from editor.web.view import (
     costs_value,
     has_profile,
@@ -14,16 +14,13 @@ from editor.web.view import (
 )
 from editor.workspace.document import Document
 
-_MISLEADING = 1.5
-"""Times that a measurement is off what was worked out, from which on the page says so"""
-
 
 def contradiction(document: Document, seconds: float) -> str:
     """How far a latency that was worked out is from that which was measured of this plan; "" where it is near or unknown."""
     run = measured_run(document, "latency")
     if run is None or not seconds:
         return ""
-    off = _off(seconds / float(run.figures["median"]))
+    off = off_by(seconds / float(run.figures["median"]))
     if not off:
         return ""
     way = "Profile again"
@@ -34,13 +31,6 @@ def contradiction(document: Document, seconds: float) -> str:
             else "Profile, in the tab Benchmark"
         )
     return f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
-
-
-def _off(factor: float) -> str:
-    """How far what was worked out is from what was measured, by their ratio; "" where that is near."""
-    if 1 / _MISLEADING < factor < _MISLEADING:
-        return ""
-    return f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
 
 
 def doubt_of_profiles(document: Document) -> str:
@@ -56,7 +46,7 @@ def doubt_of_profiles(document: Document) -> str:
     if run is None:
         return ""
     median, predicted = float(run.figures["median"]), float(run.figures["predicted"])
-    off = _off(predicted / median)
+    off = off_by(predicted / median)
     plan = run.figures.get("layout") or "another plan"
     return (
         f"Measured {human_seconds(median)} of “{plan}”: these costs were {off} for that. Profile again."

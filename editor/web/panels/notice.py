@@ -31,17 +31,21 @@ def notice(
     """
     if command:
         way = html.Button(command[1], className="tool small", **{"data-command": command[0]})
+    return html.Div(
+        [_message(text), way, close_button()],
+        className="note bad" if bad else "note",
+        role="alert" if bad else "status",
+    )
+
+
+def _message(text: str) -> html.Div:
     lines = text.splitlines()
     shown = lines[:_LINES_SHOWN]
     if len(lines) > len(shown) and shown[-1].endswith(":"):
         shown.pop()
     rest = "\n".join(lines[len(shown) :])
     more = html.Details([html.Summary("More"), rest]) if rest else None
-    return html.Div(
-        [html.Div(["\n".join(shown), more], className="message"), way, close_button()],
-        className="note bad" if bad else "note",
-        role="alert" if bad else "status",
-    )
+    return html.Div(["\n".join(shown), more], className="message")
 
 
 def watts_notice(devices: Sequence[str], asked: m.Automatic) -> html.Div:
@@ -70,9 +74,9 @@ def watts_notice(devices: Sequence[str], asked: m.Automatic) -> html.Div:
     )
 
 
-def refused_sizes(text: str) -> html.P:
-    """Why sizes were refused, beside their fields: the first lines of the notice, which has all of it."""
-    return html.P("\n".join(text.splitlines()[:2]), className="hint warn message")
+def refused_sizes(text: str) -> html.Div:
+    """Why sizes were refused, beside their fields; `assets/context.js` tells its ``data-text`` where these are closed."""
+    return html.Div(_message(text), className="hint warn", role="alert", **{"data-text": text})
 
 
 _REASONS_SHOWN = 3

@@ -73,8 +73,10 @@ def _example_sizes(define: Mapping[str, int]) -> str:
 
 
 def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]) -> list[Any]:
-    """A row for each combination of sizes."""
+    """A row for each combination of sizes; what the figures are stands once where they are all of one kind."""
     colours, limits = colours_of(document), {d.name: d.memory for d in document.devices}
+    bases = {row.basis for row in rows if row.basis}
+    shared = basis_badge(*bases) if len(bases) == 1 else None
     lines = []
     for row in rows:
         if row.problem:
@@ -92,7 +94,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                         [
                             in_words(f["predicted"], bool(f["assumed_speeds"])),
                             " ",
-                            basis_badge(row.basis) if row.basis else None,
+                            basis_badge(row.basis) if row.basis and not shared else None,
                         ]
                     ),
                     html.Td(rate(per_second(f), bool(f["assumed_speeds"]))),
@@ -108,8 +110,8 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
         html.Th(t)
         for t in (
             "Sizes",
-            "Latency",
-            "Max requests/s",
+            ["Latency ", shared],
+            ["Max requests/s ", shared],
             "Ops per device",
             "On other devices than now",
             "Subgraphs",

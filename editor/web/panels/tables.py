@@ -31,8 +31,8 @@ _START = "To launch it, and what it takes longer after other subgraphs ran; time
 _TOTAL = "Inputs, outputs and constants as the device holds them"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {
-    "rowHeight": 28,
-    "headerHeight": 30,
+    "rowHeight": 25,
+    "headerHeight": 28,
     "theme": {"function": "heteroTheme(themeQuartz)"},
     "animateRows": False,
     "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
