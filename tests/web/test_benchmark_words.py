@@ -14,9 +14,9 @@ from editor.placement.fallbacks import Hint
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
-from editor.web.callbacks.benchmarking import _why_no_calibration
 from editor.web.open_request import OpenRequest
 from editor.web.panels.accuracy import accuracy_view
+from editor.web.panels.after_run import why_no_calibration
 from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import hints_view
 from editor.web.panels.memory_panel import memory_view
@@ -44,16 +44,19 @@ def test_calibrate_is_off_and_says_why_where_it_cannot_work(
     state: AppState, tmp_path: Path
 ) -> None:
     """It was on for a plan that is not split, and answered in red."""
-    assert "Press Profile first" in _why_no_calibration(None)
     document = opened(state, tmp_path, CPU, OTHER)
+
+    def said() -> str:
+        return str(why_no_calibration(state.benchmarks.get(document.id), document))
+
+    assert "a plan of one subgraph" in said(), "before any run"
     state.start_job(document, "benchmark", JobOptions(0.1)).job.result(120)
-    assert "a plan of one subgraph" in _why_no_calibration(state.benchmarks[document.id])
+    assert "a plan of one subgraph" in said()
     document.pin(document.placement.placed_ops[4:].tolist(), "Other")
     state.start_job(document, "benchmark", JobOptions(0.1, "throughput")).job.result(120)
-    assert "several requests in flight" in _why_no_calibration(state.benchmarks[document.id])
+    assert "several requests in flight" in said()
     state.start_job(document, "benchmark", JobOptions(0.1)).job.result(120)
-    said = _why_no_calibration(state.benchmarks[document.id])
-    assert "no profile of this model" in said or "too uncertain" in said
+    assert "no profile of this model" in said() or "too uncertain" in said()
 
 
 def test_seconds_say_what_they_are_for(state: AppState, tmp_path: Path) -> None:
