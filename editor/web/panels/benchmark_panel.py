@@ -86,12 +86,6 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         )
                         for label, title, look in _STARTS
                     ),
-                    controls.Button(
-                        "Calibrate",
-                        id="bench-calibrate",
-                        disabled=True,
-                        title=CALIBRATES,
-                    ),
                     controls.Button("Cancel", id="bench-cancel", disabled=True),
                     controls.Field(
                         id="bench-seconds",
@@ -146,10 +140,19 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         ],
                         className="bench-progress",
                     ),
+                    html.Details(
+                        [
+                            html.Summary("More"),
+                            controls.Button(
+                                "Calibrate", id="bench-calibrate", disabled=True, title=CALIBRATES
+                            ),
+                            html.Div(why_no_calibration(None, document), id="bench-calibrate-why"),
+                        ],
+                        className="bench-more",
+                    ),
                 ],
                 className="bench-controls",
             ),
-            html.Div(why_no_calibration(None, document), id="bench-calibrate-why"),
             html.Div(id="bench-problem"),
             html.Div(id="bench-stale"),
             html.Div(id="bench-versus"),
