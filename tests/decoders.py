@@ -17,7 +17,6 @@ _SPEC.loader.exec_module(_MAKER)
 LAYERS, VOCABULARY, HIDDEN, HEADS, KV_HEADS = 2, 300, 64, 4, 2
 SIZE = HIDDEN // HEADS
 BUILDER_KINDS = ("llama", "qwen", "int4")
-_SHAPE = _MAKER.Shape(LAYERS, HIDDEN, HEADS, KV_HEADS, VOCABULARY)
 
 
 def plain_decoder(path: Path, seed: int = 0, layers: int = LAYERS) -> Path:
@@ -26,6 +25,9 @@ def plain_decoder(path: Path, seed: int = 0, layers: int = LAYERS) -> Path:
     return Path(_MAKER.make(path, "plain", shape, seed))
 
 
-def fused_decoder(folder: Path, seed: int = 0, kind: str = "llama") -> Path:
+def fused_decoder(
+    folder: Path, seed: int = 0, kind: str = "llama", layers: int = LAYERS, hidden: int = HIDDEN
+) -> Path:
     """With GroupQueryAttention and RotaryEmbedding, and ``genai_config.json`` beside it."""
-    return Path(_MAKER.make(folder, kind, _SHAPE, seed))
+    shape = _MAKER.Shape(layers, hidden, HEADS, KV_HEADS, VOCABULARY)
+    return Path(_MAKER.make(folder, kind, shape, seed))

@@ -353,6 +353,8 @@ class Placement:
         if pin is not None:
             return f"pinned to {pin}"
         rule = self.constraints.ruled.get(op)
+        if rule and self.constraints.allowed[op].sum() == 1 < self.constraints.able[op].sum():
+            return rule  # it leaves no other device
         why = self.assignment.because(op)
         return f"{rule}; {why}" if rule else why
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import EXAMPLES, ODDITIES, write_dag
+from decoders import fused_decoder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -385,6 +386,44 @@ def test_within_memory_nothing_is_slower_than_stages_that_fit(mobilenet: Graph) 
     within = editor.partition(mobilenet, table, policy="memory")
     assert within.placement.assignment.objective is not None
     assert within.placement.assignment.objective <= total * (1 + 1e-9)
+
+
+def eight_layers(folder: Path) -> Path:
+    return fused_decoder(folder, layers=8, hidden=128)
+
+
+@pytest.mark.parametrize("share", [0.7, 0.9])
+def test_no_memory_is_nearly_full_where_an_evener_split_is_as_cheap(
+    share: float, tmp_path: Path
+) -> None:
+    """A was full to 99.7 %, and B to 21 %, at the price of halves."""
+    model = eight_layers(tmp_path)
+    whole = editor.partition(model, [{"name": "A", "backendName": "CPU"}]).run_memory.peaks["A"]
+    limit = int(share * whole)
+    table = [{"name": n, "backendName": "CPU", "memory": str(limit)} for n in "AB"]
+    plan = editor.partition(model, table, policy="memory")
+    assert max(plan.run_memory.peaks.values()) <= 0.9 * limit
+    halves = editor.partition(model, table, policy="memory", rules=[{"layer": "4-7", "to": "B"}])
+    assert plan.placement.assignment.objective is not None
+    assert halves.placement.assignment.objective is not None
+    assert plan.placement.assignment.objective <= 1.01 * halves.placement.assignment.objective
+
+
+def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_path: Path) -> None:
+    """ "No room on B" was said of ops that B had room for, and "the only device" where a rule left one."""
+    model = eight_layers(tmp_path)
+    whole = editor.partition(model, [{"name": "A", "backendName": "CPU"}]).run_memory.peaks["A"]
+    table = [{"name": n, "backendName": "CPU", "memory": str(int(0.8 * whole))} for n in "AB"]
+    plan = editor.partition(model, table, policy="memory", rules=[{"layer": "4-7", "to": "B"}])
+    why = {key: plan.placement.why(key) for key in ("attention_0", "attention_5")}
+    assert why["attention_0"].device == "A"
+    assert "as fast as on B, where all that would be there without limits" in (
+        why["attention_0"].because
+    )
+    assert why["attention_5"].because == "rule 1 (layer=4-7 → B)"
+    lacking = plan.placement.assignment.no_room
+    assert lacking is not None
+    assert lacking[plan.graph.key_index["attention_0"]] < 0
 
 
 @PROFILE

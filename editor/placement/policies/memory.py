@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -66,9 +67,16 @@ def memory_reasons(
     is_slower = times[ops, fastest] != times[ops, device]
     alone = is_slower & (peaks[fastest] + size[ops, fastest] > limits[fastest])
     together = (ideal != device) & (wanted.over[ideal] > 0)
-    no_room = np.where(alone, fastest, np.where(together, ideal, -1))
+    as_fast = together & ~alone & (times[ops, ideal] == times[ops, device])
+    no_room = np.where(alone, fastest, np.where(together & ~as_fast, ideal, -1))
 
     def because(op: int) -> str:
+        if as_fast[op]:
+            there = constraints.devices[int(ideal[op])]
+            return (
+                f"as fast as on {there.name}, where all that would be there without limits needs "
+                f"{human_bytes(wanted.needed.peaks[there.name])} of {there.limit_text}"
+            )
         lacking = int(no_room[op])
         if lacking < 0:
             return plain(op)
@@ -343,7 +351,8 @@ def memory(task: Task) -> Assignment:
 
     Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other candidates are the
     stages of `pipeline`, devices filled to their peak one after the other, and regions of placements without limits; then
-    blocks and single ops move into room that is left. Besides its weights, a device must hold the tensors of the run, so the
+    blocks and single ops move into room that is left. Of placements that are as cheap, to 1 %, one without a device that is
+    nearly full is taken. Besides its weights, a device must hold the tensors of the run, so the
     capacity for weights shrinks until the peak of both fits.
 
     Raises:
@@ -368,6 +377,7 @@ def memory(task: Task) -> Assignment:
         best = found[0]
         if best[0] > bound * _GOOD_ENOUGH:
             best = improved(task, costs, limits, found, search_seconds(task.options))
+        best = _with_room(task, costs, size, limits, best, found)
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
@@ -386,6 +396,51 @@ def memory(task: Task) -> Assignment:
             no_room=no_room,
         )
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
+
+
+_AS_CHEAP = 1.01
+"""Times the price of the cheapest: less than estimates and measurements can tell apart."""
+_SHARES = 8
+_FULL = 0.9
+"""Of a memory: what is fuller has little room for what runtimes add, and for a longer context."""
+
+
+def _with_room(
+    task: Task,
+    costs: Costs,
+    size: Floats,
+    limits: Floats,
+    best: tuple[float, Ints],
+    found: Sequence[tuple[float, Ints]],
+) -> tuple[float, Ints]:
+    """The best placement, or one that is as cheap and leaves more room on its fullest device, where that is nearly full.
+
+    Besides those that were found, devices are tried that are filled in order to the same share.
+    """
+    graph, placed = task.constraints.graph, task.placed
+
+    def fullness(each: Excess) -> float:
+        peaks = np.array([memory.peak for memory in each.needed.devices])
+        return float((peaks / np.maximum(limits, 1.0)).max())
+
+    now = Excess.of(task, best[1], limits)
+    full = fullness(now)
+    if full <= _FULL or task.should_stop():
+        return best
+    needed = sum(memory.peak for memory in now.needed.devices) / max(float(limits.sum()), 1.0)
+    evener = [
+        each.device
+        for share in np.linspace(needed, full, _SHARES + 1)[1:-1]
+        for each in islice(_in_order(task, costs, size, limits * share), 1)
+    ]
+    for device in (*(device for _, device in found), *evener):
+        total = price(graph, costs, device, placed).total
+        if total > _AS_CHEAP * best[0]:
+            continue
+        each = Excess.of(task, device, limits)
+        if not each.total and fullness(each) < full:
+            best, full = (min(total, best[0]), device), fullness(each)
+    return best
 
 
 _FEW = 0.1
@@ -595,9 +650,11 @@ _NEAR = 1.25
 
 
 def _cheapest(*found: tuple[float, Ints] | None) -> list[tuple[float, Ints]]:
-    """The cheapest few of some placements, no price twice; of equal ones that on the devices that come first in the table."""
+    """The cheapest few of some placements, no price twice; of equal ones the most even, then first devices of the table."""
     known = [each for each in found if each is not None]
-    known.sort(key=lambda each: (each[0], int(each[1].sum())))
+    known.sort(
+        key=lambda each: (each[0], int(np.bincount(each[1], minlength=1).max()), int(each[1].sum()))
+    )
     prices = [each[0] for each in known]
     new = [each for i, each in enumerate(known) if each[0] not in prices[:i]]
     return [each for each in new if each[0] <= _NEAR * prices[0]][:_STARTS]

@@ -13,6 +13,7 @@ from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_st
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
 from editor.placement.energy import energy_of
+from editor.placement.run_memory import weight_bytes
 from editor.placement.state_memory import state_memory
 from editor.placement.wrong_types import wrong_types
 from editor.text import (
@@ -183,9 +184,12 @@ def _fits_until(document: Document) -> html.Button | None:
 
 
 def _further(document: Document) -> str:
-    """A context beyond which no split over the devices with a limit goes; "" where that is not far beyond this one."""
+    """A context beyond which no split over the devices with a limit goes; "" where that is not far beyond this one.
+
+    Weights and states are somewhere, whatever the split; tensors of a run may share the room of others.
+    """
     states = state_memory(document.placement)
-    grows = sum(each.growth for each in states)
+    grows = sum(each.bytes_per_token for each in states)
     limited = [d for d in document.devices if d.memory is not None]
     if (
         len(limited) < 2
@@ -193,11 +197,12 @@ def _further(document: Document) -> str:
         or any(d.memory is None for d in document.placement.used_devices)
     ):
         return ""
-    needed = memory_of(document)
-    free = sum((d.memory or 0) - needed.get(d.name, 0) for d in limited)
-    most = max(each.context for each in states) + int(free / grows)
+    if any(d.published.assumes for d in limited):
+        return ""  # weights take less there
+    kept = weight_bytes(document.graph, document.placement.placed_ops).sum()
+    most = int((sum(d.memory or 0 for d in limited) - kept) / grows)
     now = min((each.fits_until for each in states if each.fits_until is not None), default=most)
-    return f", any split at most {most:,}" if most > 1.1 * now else ""
+    return f", no split beyond {most:,}" if most > 1.1 * now else ""
 
 
 def over_memory(document: Document) -> dict[str, int]:
