@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from editor.placement.policies.latency import (
     lower_bound,
     search_seconds,
 )
-from editor.placement.policies.memory_moves import Excess, improved
+from editor.placement.policies.memory_moves import Excess, evened, improved
 from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -377,7 +376,7 @@ def memory(task: Task) -> Assignment:
         best = found[0]
         if best[0] > bound * _GOOD_ENOUGH:
             best = improved(task, costs, limits, found, search_seconds(task.options))
-        best = _with_room(task, costs, size, limits, best, found)
+        best = evened(task, costs, limits, best, search_seconds(task.options))
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
@@ -396,51 +395,6 @@ def memory(task: Task) -> Assignment:
             no_room=no_room,
         )
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
-
-
-_AS_CHEAP = 1.01
-"""Times the price of the cheapest: less than estimates and measurements can tell apart."""
-_SHARES = 8
-_FULL = 0.9
-"""Of a memory: what is fuller has little room for what runtimes add, and for a longer context."""
-
-
-def _with_room(
-    task: Task,
-    costs: Costs,
-    size: Floats,
-    limits: Floats,
-    best: tuple[float, Ints],
-    found: Sequence[tuple[float, Ints]],
-) -> tuple[float, Ints]:
-    """The best placement, or one that is as cheap and leaves more room on its fullest device, where that is nearly full.
-
-    Besides those that were found, devices are tried that are filled in order to the same share.
-    """
-    graph, placed = task.constraints.graph, task.placed
-
-    def fullness(each: Excess) -> float:
-        peaks = np.array([memory.peak for memory in each.needed.devices])
-        return float((peaks / np.maximum(limits, 1.0)).max())
-
-    now = Excess.of(task, best[1], limits)
-    full = fullness(now)
-    if full <= _FULL or task.should_stop():
-        return best
-    needed = sum(memory.peak for memory in now.needed.devices) / max(float(limits.sum()), 1.0)
-    evener = [
-        each.device
-        for share in np.linspace(needed, full, _SHARES + 1)[1:-1]
-        for each in islice(_in_order(task, costs, size, limits * share), 1)
-    ]
-    for device in (*(device for _, device in found), *evener):
-        total = price(graph, costs, device, placed).total
-        if total > _AS_CHEAP * best[0]:
-            continue
-        each = Excess.of(task, device, limits)
-        if not each.total and fullness(each) < full:
-            best, full = (min(total, best[0]), device), fullness(each)
-    return best
 
 
 _FEW = 0.1

@@ -103,6 +103,70 @@ def improved(
     return min((climbed(start) for start in starts), key=lambda each: each[0])
 
 
+_AS_CHEAP = 1.01
+"""Times the price: less than estimates and measurements can tell apart."""
+_SAME = 1 + 1e-9
+"""Times the price: a move that costs nothing."""
+_FULL = 0.9
+"""Of a memory: what is fuller has little room for what runtimes add, and for a longer context."""
+
+
+def evened(
+    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
+) -> tuple[float, Ints]:
+    """A placement as cheap as the best one whose fullest device has more room, where that is nearly full.
+
+    Block after block leaves the fullest device, each time the one that costs least; what costs more does so only while a device
+    is nearly full.
+
+    Args:
+        task: what is placed.
+        costs: of the task.
+        limits: [device] bytes.
+        best: price and devices of a placement that fits.
+        seconds: budget, as counted by the moves.
+    """
+    graph, placed = task.constraints.graph, task.placed
+    blocks, cheapest = _blocks(graph, task.constraints.placed), best[0]
+    left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
+
+    def shares(device: Ints) -> Floats:
+        peaks = [memory.peak for memory in Excess.of(task, device, limits).needed.devices]
+        return np.asarray(np.array(peaks) / np.maximum(limits, 1.0))
+
+    now = shares(best[1])
+    nearly_full = bool(now.max() > _FULL)
+    while nearly_full and left > 0 and not task.should_stop():
+        most = _AS_CHEAP * cheapest if now.max() > _FULL else _SAME * best[0]
+        full, found = int(now.argmax()), list[tuple[float, int, Ints]]()
+        beside = _beside(graph, best[1], len(limits))
+        for ops, d in _moves(blocks, costs, task.constraints.allowed, best[1], worse=True):
+            mine = ops[best[1][ops] == full]
+            if d == full or not beside[mine, d].any():
+                continue
+            left -= 1
+            device = best[1].copy()
+            device[mine] = d
+            total = price(graph, costs, device, placed).total
+            if total <= most:
+                found.append((total, len(found), device))
+        following = ((total, d, shares(d)) for total, _, d in sorted(found, key=lambda f: f[:2]))
+        step = next((each for each in following if each[2].max() < now.max()), None)
+        if step is None:
+            break
+        best, now = step[:2], step[2]
+    return best
+
+
+def _beside(graph: Graph, device: Ints, devices: int) -> Bools:
+    """[op, device] whether it reads or is read by an op there."""
+    source, reader, _ = graph.edges
+    found = np.zeros((len(graph), devices), bool)
+    found[source, device[reader]] = True
+    found[reader, device[source]] = True
+    return found
+
+
 def _blocks(graph: Graph, placed: Bools) -> list[Ints]:
     """[block] its ops with a device of their own; the outer ones first."""
     scopes = scopes_of(graph).scopes[1:]
