@@ -385,7 +385,7 @@ def test_within_memory_nothing_is_slower_than_stages_that_fit(mobilenet: Graph) 
     ).total
     within = editor.partition(mobilenet, table, policy="memory")
     assert within.placement.assignment.objective is not None
-    most = 1.01  # blocks may leave a device that is nearly full for that
+    most = 1.02  # blocks may leave a device that is nearly full for that
     assert within.placement.assignment.objective <= total * most
 
 
@@ -407,7 +407,7 @@ def test_no_memory_is_nearly_full_where_an_evener_split_is_as_cheap(
     halves = editor.partition(model, table, policy="memory", rules=[{"layer": "4-7", "to": "B"}])
     assert plan.placement.assignment.objective is not None
     assert halves.placement.assignment.objective is not None
-    assert plan.placement.assignment.objective <= 1.01 * halves.placement.assignment.objective
+    assert plan.placement.assignment.objective <= 1.02 * halves.placement.assignment.objective
 
 
 def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_path: Path) -> None:

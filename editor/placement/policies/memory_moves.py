@@ -103,7 +103,7 @@ def improved(
     return min((climbed(start) for start in starts), key=lambda each: each[0])
 
 
-_AS_CHEAP = 1.01
+_AS_CHEAP = 1.02
 """Times the price: less than estimates and measurements can tell apart."""
 _SAME = 1 + 1e-9
 """Times the price: a move that costs nothing."""
