@@ -30,6 +30,7 @@ from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.text import human_bytes, human_seconds
+from editor.web.contexts import is_at_sizes, of_sizes
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
@@ -358,7 +359,9 @@ def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
     found: dict[str, Unsplit] = {}
     entries = {device.name: repr(device.own_entry) for device in document.devices}
     for run in _all_runs(document):
-        if (run.figures.get("mode") == "throughput") != many:
+        if (run.figures.get("mode") == "throughput") != many or not is_at_sizes(
+            document.graph, run
+        ):
             continue
         noisy = bool(run.figures.get("report", {}).get("disturbances"))
         for name, figures in _baselines(run.figures).items():
@@ -444,13 +447,15 @@ def _margin(run: Run) -> float:
 def measured_medians(document: Document) -> tuple[list[float], float]:
     """[subgraph] median seconds in the newest benchmark of this plan, and those of the whole run; empty without one.
 
-    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one.
+    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one, at the context of
+    the plan's sizes.
     """
     run = measured_run(document)
     if (
         run is not None
         and run.figures["mode"] == "tokens"
         and len(document.placement.subgraphs) == 1
+        and is_at_sizes(document.graph, run)
     ):
         return [run.figures["median"]], run.figures["median"]
     run = measured_run(document, "latency")
@@ -465,7 +470,7 @@ class Measured:
     """What benchmarks of a document measured: of its plan, of other plans, and of the unsplit model beside them."""
 
     def __init__(self, document: Document) -> None:
-        self._runs = _real_runs(document)
+        self._runs, self._graph = _real_runs(document), document.graph
         tokens = any(run.figures.get("mode") == "tokens" for run in self._runs)
         self.time_mode = "tokens" if tokens and states_of(document.graph) else "latency"
         """The mode that has the time of a model: that of a token where tokens were measured"""
@@ -474,6 +479,13 @@ class Measured:
         """The newest measurement of a placement on the devices that it names."""
         runs = [run for run in self._runs if run.figures.get("mode") == mode]
         return next(iter(_certain_first(_runs_of(placement, runs))), None)
+
+    def context_of_sizes(self, layouts: Sequence[Layout]) -> str:
+        """What to say of figures at the sizes of the model, where a layout was measured at another context; "" elsewhere."""
+        placements = [layout.placement for layout in layouts if layout.placement is not None]
+        runs = [self.run(placement, self.time_mode) for placement in placements]
+        same = all(is_at_sizes(self._graph, run) for run in runs)
+        return "" if same else of_sizes(self._graph)
 
 
 def unsplit_run(placement: Placement, run: Run | None) -> Run | None:

@@ -19,6 +19,7 @@ from editor.placement.device_profile import DeviceProfile
 from editor.text import human_rate, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
+from editor.web.contexts import of_run
 from editor.web.panels.accuracy import kept_accuracy
 from editor.web.panels.after_run import CALIBRATES, MOST_SECONDS, why_no_calibration
 from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
@@ -339,12 +340,12 @@ def runs_view(document: Document) -> list[Any]:
     runs, now = document.runs(), document.placement.fingerprint
     if not runs:
         return []
-    best: dict[str, float] = {}
+    best: dict[tuple[str, str], float] = {}
     for run in runs:
         if run.figures["estimated"]:
             continue
-        mode = run.figures.get("mode", "")
-        best[mode] = min(run.figures["median"], best.get(mode, inf))
+        kind = run.figures.get("mode", ""), of_run(run)
+        best[kind] = min(run.figures["median"], best.get(kind, inf))
     rows = []
     for run in runs:
         f = run.figures
@@ -371,9 +372,9 @@ def runs_view(document: Document) -> list[Any]:
                     html.Td(
                         [
                             html.B(human_seconds(f["median"]))
-                            if f["median"] == best[f.get("mode", "")]
+                            if f["median"] == best[f.get("mode", ""), of_run(run)]
                             else human_seconds(f["median"]),
-                            " a token " if f.get("mode") == "tokens" else " ",
+                            f" a token {of_run(run)} " if f.get("mode") == "tokens" else " ",
                             kind_badge(Kind.MEASUREMENT),
                         ]
                     ),

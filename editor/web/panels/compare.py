@@ -166,7 +166,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
     rows, bars, measured_modes = [], list[Bar](), set[str]()
-    twins = duplicate_layouts(layouts)
+    twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
         if layout.placement is None:
             rows.append(
@@ -214,6 +214,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             bool(row["assumed_speeds"]),
             bool(base["assumed_speeds"]),
             all(device.planned for device in layout.placement.used_devices),
+            at,
         )
         counted = row if unable else base  # what cannot run has nothing less
         # what does not fit is not faster or slower

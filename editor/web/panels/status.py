@@ -75,7 +75,8 @@ def _headline(
     said = headline(document)
     if not said.figure:
         return None
-    parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
+    at = [html.Span(said.at, className="beside"), " "] if said.at else []
+    parts: list[Any] = [html.B(said.figure), " ", *at, said.badge, " "]
     if said.run is None and (now["rate"] is None) == (before["rate"] is None):
         unit = unit_of_rate(document.graph)
         same = now["basis"] == before["basis"]

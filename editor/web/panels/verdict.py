@@ -26,8 +26,9 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
+from editor.web.contexts import is_at_sizes, of_run, of_sizes
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
-from editor.web.panels.layout_figures import context_of, details_of, rate
+from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
     basis_badge,
     kind_badge,
@@ -59,6 +60,8 @@ class Headline(NamedTuple):
     """What was worked out, where the figure was measured; else what it is a figure of."""
     assumptions: tuple[str, ...] = ()
     """What a figure that was worked out leaves out or assumes."""
+    at: str = ""
+    """The context of a token that was measured, where that is not the one of the plan's sizes"""
 
 
 def headline(document: Document) -> Headline:
@@ -73,6 +76,9 @@ def headline(document: Document) -> Headline:
         many = mode == "throughput"
         worked_out, in_form = (per_second, rate_in_words) if many else (seconds, in_words)
         predicted = in_form(worked_out) if worked_out else ""
+        elsewhere = not is_at_sizes(document.graph, run)
+        if predicted and elsewhere:
+            predicted += f" {of_sizes(document.graph)}"
         details = (
             details_of(run, mode, partial(human_rate, unit=unit))
             if many
@@ -83,6 +89,7 @@ def headline(document: Document) -> Headline:
             kind_badge(Kind.MEASUREMENT, detail=details),
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
+            at=of_run(run) if elsewhere else "",
         )
     figure = in_words(seconds) if seconds is not None else ""
     if per_second:
@@ -237,7 +244,7 @@ def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
         figures = now.run.figures
-        where = f" at {context}" if (context := context_of(now.run)) else ""
+        where = "" if now.at else f" {of_run(now.run)}"
         tokens = f"{rate(figures['throughput'])} tokens/s{where}, "
         said, unit = tokens if figures["mode"] == "tokens" else "", unit_of_rate(document.graph)
         if figures["mode"] == "throughput" and unit == TOKENS_PER_SECOND:
@@ -386,7 +393,8 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
 
 
 def _headline(now: Headline, doubtful: Any) -> html.Div:
-    parts: list[Any] = [html.B(now.figure), now.badge]
+    at = html.Span(now.at, className="beside") if now.at else None
+    parts: list[Any] = [html.B(now.figure), at, now.badge]
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))

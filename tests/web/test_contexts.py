@@ -1,0 +1,111 @@
+"""Tokens measured at another context than that of the plan's sizes are not compared with what was worked out there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+from decoders import plain_decoder
+
+from editor.placement.choices import PRESENT
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.drawing.panes import panes_data
+from editor.web.drawing.ribbon import ribbon_of
+from editor.web.open_request import OpenRequest
+from editor.web.panels.benchmark_panel import runs_view
+from editor.web.panels.compare import compare_view
+from editor.web.panels.status import status
+from editor.web.panels.tables import subgraph_rows
+from editor.web.panels.verdict import verdict
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def document(state: AppState, tmp_path: Path) -> Document:
+    """Of one token after 127."""
+    path = str(plain_decoder(tmp_path / "decoder.onnx"))
+    return state.open(OpenRequest(path, "HETERO:CPU,OpenVINO.CPU", {}, True))
+
+
+def tokens(prompt: int, median: float = 0.016, **more: Any) -> dict[str, Any]:
+    """What is kept of a run that generated 32 tokens."""
+    return {
+        "mode": "tokens",
+        "median": median,
+        "interval": [0.97 * median, 1.03 * median],
+        "p99": median,
+        "throughput": 1 / median,
+        "requests": 1,
+        "first_token": 0.3,
+        "prompt": prompt,
+        "new": 32,
+        "estimated": False,
+        "unsplit": None,
+        "baselines": {},
+        "baseline_intervals": {},
+    } | more
+
+
+def test_the_headline_says_the_context_of_each_of_its_figures(document: Document) -> None:
+    """6.55 ms after 2,000 tokens stood beside an estimate after 127, and both said nothing of it."""
+    document.keep_run(tokens(120), "automatic", document.placement)
+    said = str(verdict(document))
+    assert "'62.5 tokens/s after 120 to 150 tokens, '" in said and "after 127" not in said
+    assert ribbon_of(document)["at"] == ""
+    document.keep_run(tokens(2000), "automatic", document.placement)
+    for said in (str(verdict(document)), str(status(document))):
+        assert (
+            "B('16 ms a token'), " in said and "Span(children='after 2,000 to 2,030 tokens'" in said
+        )
+        assert " after 127 tokens', className='beside')" in said
+    assert "'62.5 tokens/s, '" in str(verdict(document)), "it is said once"
+    ribbon = ribbon_of(document)
+    assert ribbon["at"] == "after 127 tokens" and not ribbon["measured"]
+    assert [row["kind"] for row in subgraph_rows(document)] == ["estimate"], "at the plan's sizes"
+
+
+def test_layouts_of_other_contexts_are_not_ranked(document: Document) -> None:
+    document.keep_layout("kept")
+    document.keep_run(tokens(120, 0.008), "kept", document.placement)
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    document.keep_run(tokens(2000), "automatic", document.placement)
+    layouts = document.layouts()
+    table = str(compare_view(document, layouts))
+    for words in (" after 127 tokens", "; measured after 2,000 to 2,030 tokens", "another context"):
+        assert words in table
+    assert "H4('Measured at another context')" in table
+    assert "−8 ms" not in table
+    shown = [each for each in layouts if each.name in (PRESENT, "kept", "least latency")]
+    mine, *others = panes_data(document, shown)["layouts"]
+    assert "16 ms after 2,000 to 2,030 tokens (measurement)" in mine["summary"]
+    kept = next(each for each in others if each["name"] == "kept")
+    assert kept["summary"].endswith("8 ms after 120 to 150 tokens (measurement)")
+    rest = next(each for each in others if each["name"] == "least latency")
+    assert "faster" not in rest["summary"] and "slower" not in rest["summary"]
+    listed = str(runs_view(document))
+    assert "B('16 ms')" in listed and "B('8 ms')" in listed, "each is the best of its context"
+    assert " a token after 2,000 to 2,030 tokens " in listed
+
+
+def test_an_estimate_is_not_compared_with_an_unsplit_run_of_another_context(
+    document: Document,
+) -> None:
+    beside = {"OpenVINO.CPU": 1e-9}
+    document.keep_run(tokens(2000, baselines=beside), "automatic", document.placement)
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    assert "measured)" not in str(verdict(document))
+    document.keep_run(tokens(120, baselines=beside), "automatic", document.placement)
+    document.pin(document.placement.placed_ops[:21].tolist(), "OpenVINO.CPU")
+    assert "on OpenVINO.CPU, measured)" in str(verdict(document))
