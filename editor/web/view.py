@@ -364,7 +364,7 @@ def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
         ):
             continue
         noisy = bool(run.figures.get("report", {}).get("disturbances"))
-        for name, figures in _baselines(run.figures).items():
+        for name, figures in baselines_of(run.figures).items():
             if run.figures.get("entries", {}).get(name, "") == entries.get(name):
                 figure = figures["throughput" if many else "median"]
                 found.setdefault(name, Unsplit(name, figure, Kind.MEASUREMENT, False, noisy))
@@ -495,22 +495,29 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     (device,) = placement.used_devices
     if run.figures.get("entries", {}).get(device.name) != repr(device.own_entry):
         return None
-    baselines = _baselines(run.figures)
+    baselines = baselines_of(run.figures)
     mine = baselines.get(device.name)
     if mine is None:
         return None
-    many = run.figures["mode"] == "throughput"
-    figure, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
-    best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
-    words, ours, theirs = NO_DIFFERENCE, mine[limits], baselines[best][limits]
-    if ours and theirs:
-        compare = compare_rates if many else compare_medians
-        words = compare(ours, theirs, mine[figure] / baselines[best][figure])
-    unsplit = {"device": best, "figure": baselines[best][figure], "words": words}
+    unsplit = best_unsplit({**run.figures, **mine}, baselines)
     return replace(run, figures={**run.figures, **mine, "unsplit": unsplit})
 
 
-def _baselines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def best_unsplit(
+    figures: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The best of the ways not to split, and how figures of the same benchmark compare with it."""
+    many = figures["mode"] == "throughput"
+    figure, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
+    best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
+    words, ours, theirs = NO_DIFFERENCE, figures.get(limits), baselines[best].get(limits)
+    if ours and theirs:
+        compare = compare_rates if many else compare_medians
+        words = compare(ours, theirs, figures[figure] / baselines[best][figure])
+    return {"device": best, "figure": baselines[best][figure], "words": words}
+
+
+def baselines_of(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Device -> figures of the unsplit model on it, as far as it was measured in the mode of a benchmark."""
     if figures["mode"] == "tokens":
         intervals = figures.get("baseline_intervals", {})

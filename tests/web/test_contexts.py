@@ -10,17 +10,19 @@ import pytest
 from conftest import EXAMPLES
 from decoders import plain_decoder
 
+from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
-from editor.web.panels.benchmark_panel import runs_view
 from editor.web.panels.compare import compare_view
+from editor.web.panels.runs_table import runs_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
+from editor.web.unsplit import without_room
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -109,3 +111,46 @@ def test_an_estimate_is_not_compared_with_an_unsplit_run_of_another_context(
     document.keep_run(tokens(120, baselines=beside), "automatic", document.placement)
     document.pin(document.placement.placed_ops[:21].tolist(), "OpenVINO.CPU")
     assert "on OpenVINO.CPU, measured)" in str(verdict(document))
+
+
+@pytest.fixture
+def tight(state: AppState, tmp_path: Path) -> Document:
+    """Two devices of which each has room for a part of the model, and the first for all of it up to 331 tokens."""
+    table = [
+        {"name": "Card", "backendName": "CPU", "memory": "1MB"},
+        {"name": "Host", "backendName": "CPU", "memory": "400kB"},
+    ]
+    return state.open(OpenRequest(str(plain_decoder(tmp_path / "decoder.onnx")), table, {}, True))
+
+
+def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
+    """A split was "too close to call" beside a model of 72 MB on a device of 60 MB."""
+    tight.pin(tight.placement.placed_ops[-1:].tolist(), "Host")
+    placement, words = tight.placement, {"device": "Host", "figure": 0.015, "words": NO_DIFFERENCE}
+    beside = {
+        "unsplit": words,
+        "baselines": {"Host": 0.015, "Card": 0.008},
+        "baseline_intervals": {"Host": [0.014, 0.017], "Card": [0.007, 0.009]},
+    }
+    assert set(without_room(placement)) == {"Host"}
+    assert set(without_room(placement, context=2000)) == {"Card", "Host"}
+    tight.keep_run(tokens(120, **beside), "automatic", placement)
+    said = str(verdict(tight))
+    assert (
+        "Span(children='2x slower', className='delta worse'), ' than not splitting (8 ms on Card)'"
+        in said
+    )
+    assert "Host 15 ms (does not fit), Card 8 ms'" in str(runs_view(tight))
+    only = {**beside, "baselines": {"Host": 0.015}}
+    tight.keep_run(tokens(120, **only), "automatic", placement)
+    said = str(verdict(tight))
+    assert "not splitting (15 ms on Host) does not fit" in said and "too close" not in said
+
+
+def test_a_run_beyond_the_memory_of_the_plan_says_so_in_the_headline(tight: Document) -> None:
+    """It stood below the fold of the tab Benchmark only."""
+    tight.keep_run(tokens(120), "automatic", tight.placement)
+    assert "beyond the memory" not in str(verdict(tight)) + str(status(tight))
+    tight.keep_run(tokens(2000), "automatic", tight.placement)
+    for said in (str(verdict(tight)), str(status(tight))):
+        assert "beyond the memory of Card" in said

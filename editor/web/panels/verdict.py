@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
-from editor.web.contexts import is_at_sizes, of_run, of_sizes
+from editor.web.contexts import is_at_sizes, lengths_of, of_run, of_sizes
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
@@ -35,7 +35,16 @@ from editor.web.panels.parts import (
     plan_as_button,
     unpin_forced_button,
 )
-from editor.web.view import fastest_unsplit, figures_of, measured_run, memory_of, plan_costs
+from editor.web.unsplit import without_room
+from editor.web.view import (
+    baselines_of,
+    best_unsplit,
+    fastest_unsplit,
+    figures_of,
+    measured_run,
+    memory_of,
+    plan_costs,
+)
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -62,6 +71,8 @@ class Headline(NamedTuple):
     """What a figure that was worked out leaves out or assumes."""
     at: str = ""
     """The context of a token that was measured, where that is not the one of the plan's sizes"""
+    beyond: str = ""
+    """Devices whose memory was full before the end of the measurement, by estimate, where the plan fits at its sizes"""
 
 
 def headline(document: Document) -> Headline:
@@ -90,6 +101,7 @@ def headline(document: Document) -> Headline:
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
             at=of_run(run) if elsewhere else "",
+            beyond=_beyond(document, run),
         )
     figure = in_words(seconds) if seconds is not None else ""
     if per_second:
@@ -105,6 +117,19 @@ def headline(document: Document) -> Headline:
     if figure and (joules := _joules_aimed_at(document)):
         of = ", ".join(filter(None, [f"{joules} a run", of]))
     return Headline(figure, basis_badge(basis) if basis else None, None, of, tuple(without))
+
+
+def _beyond(document: Document, run: Run) -> str:
+    """Devices whose memory is full before the last token of a run; "" where the plan does not fit without any, either."""
+    lengths = lengths_of(run)
+    if lengths is None or over_memory(document):
+        return ""
+    full = [
+        each.device
+        for each in state_memory(document.placement)
+        if each.fits_until is not None and each.fits_until < lengths.before_last
+    ]
+    return joined(full)
 
 
 def _joules_aimed_at(document: Document) -> str:
@@ -251,7 +276,8 @@ def _said(document: Document) -> list[Any]:
             said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight, "
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
-        beside = _beside_unsplit(figures, _alone(document), unit)
+        unfit = without_room(document.placement, now.run)
+        beside = _beside_unsplit(figures, _alone(document), unit, unfit)
         return [
             _headline(now, doubtful_badge(document) or way_to_profile(document)),
             _sentence(said, *beside, _rate_too(document, figures)),
@@ -367,16 +393,30 @@ def _alone(document: Document) -> str:
     return subgraphs[0].device if len(subgraphs) == 1 else ""
 
 
-def _beside_unsplit(figures: Mapping[str, Any], alone: str, unit: str) -> list[Any]:
-    """How a measured plan compares with the fastest way not to split; ``alone`` is the device of one that is not split."""
+def _beside_unsplit(
+    figures: Mapping[str, Any], alone: str, unit: str, unfit: Collection[str] = ()
+) -> list[Any]:
+    """How a measured plan compares with the fastest way not to split.
+
+    Args:
+        figures: what was measured.
+        alone: the device of a plan that is not split.
+        unit: of rates.
+        unfit: devices without room for the whole model: no plan is faster or slower than what cannot be.
+    """
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
         return ["no device runs the whole model"]
+    fits = {name: of for name, of in baselines_of(figures).items() if name not in unfit}
+    if unsplit["device"] in unfit and fits:
+        unsplit = best_unsplit(figures, fits)
     figure = human_rate(unsplit["figure"], unit) if many else human_seconds(unsplit["figure"])
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
         return [f"not split: all of it runs on {best}"]
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
+    if best in unfit:
+        return [f"{other} does not fit"]
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
@@ -395,6 +435,8 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
 def _headline(now: Headline, doubtful: Any) -> html.Div:
     at = html.Span(now.at, className="beside") if now.at else None
     parts: list[Any] = [html.B(now.figure), at, now.badge]
+    if now.beyond:
+        parts.append(beyond_memory(now))
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))
@@ -402,6 +444,12 @@ def _headline(now: Headline, doubtful: Any) -> html.Div:
         parts.append(html.Span(now.beside, className="beside"))
     parts.append(doubtful)
     return html.Div(parts, className="headline")
+
+
+def beyond_memory(now: Headline) -> html.Span:
+    """Stands beside a measurement of more tokens than the plan has room for."""
+    why = f"Measured {of_run(now.run)}; its memory is full before that, by estimate"
+    return html.Span(f"beyond the memory of {now.beyond}", className="noisy", title=why)
 
 
 def _sentence(*words: Any) -> html.P:
