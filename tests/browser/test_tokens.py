@@ -51,6 +51,12 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     page.click("role=tab[name=Benchmark]")
     expect(page.locator("#bench-prompt")).to_be_visible()
     expect(page.locator("#bench-mode")).to_have_value("tokens")
+    memory = page.get_by_label("Measure memory")  # a run of tokens does not
+    expect(memory).to_be_hidden()
+    page.select_option("#bench-mode", "latency")
+    expect(memory).to_be_visible()
+    page.select_option("#bench-mode", "tokens")
+    expect(memory).to_be_hidden()
     expect(page.locator("#bench-progress")).to_be_hidden()
     five_digits = (
         "(e) => { const pen = document.createElement('canvas').getContext('2d'); pen.font = getComputedStyle(e).font; "
@@ -71,6 +77,8 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
         headline = page.locator("#verdict .headline")
         expect(headline.get_by_text(re.compile(r"[\d.]+ [µm]?s a token"))).to_be_visible()
         expect(headline.get_by_text("measurement", exact=True)).to_be_visible()
+        expect(headline.get_by_text("after 12 to 19 tokens", exact=True)).to_be_visible()
+        expect(headline.get_by_text(re.compile("estimated .* after 127 tokens"))).to_be_visible()
         expect(page.locator("#verdict .sentence")).to_contain_text(re.compile(r"\d tokens/s, "))
         page.reload()
         ready(page)

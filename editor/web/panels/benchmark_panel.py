@@ -125,7 +125,10 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         disabled=options.mode != "throughput",
                     ),
                     controls.Checkbox(
-                        id="bench-memory", label="Measure memory", checked=options.memory
+                        id="bench-memory",
+                        label="Measure memory",
+                        checked=options.memory,
+                        disabled=options.mode == "tokens",
                     ),
                     html.Div(
                         [

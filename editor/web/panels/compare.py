@@ -222,8 +222,9 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         latency = Figure(row["predicted"], beside["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(beside), rate, bases, True)
         figure_of = {"latency": latency, "throughput": most}
-        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
         runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
+        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
+        plans = plans if over is None else runs
         measured_modes |= {head for head in runs if runs[head] or runs["latency"]}
         speeds = [
             speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()

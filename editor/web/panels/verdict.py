@@ -443,7 +443,7 @@ def _headline(now: Headline, doubtful: Any) -> html.Div:
     if now.beside:
         parts.append(html.Span(now.beside, className="beside"))
     parts.append(doubtful)
-    return html.Div(parts, className="headline")
+    return html.Div(parts, className="headline long" if now.at else "headline")
 
 
 def beyond_memory(now: Headline) -> html.Span:
