@@ -57,5 +57,13 @@ def are_alike(one: Run, other: Run) -> bool:
     return alike(_middle(lengths[0]), _middle(lengths[1]))
 
 
+def is_of_lengths(run: Run, lengths: Lengths) -> bool:
+    """Whether a run measured the first token of about such a prompt, and then tokens of about its context."""
+    mine = lengths_of(run)
+    if mine is None or "first_token" not in run.figures:
+        return False
+    return alike(mine.prompt, lengths.prompt) and alike(_middle(mine), _middle(lengths))
+
+
 def _middle(lengths: Lengths) -> float:
     return (lengths.prompt + lengths.before_last) / 2

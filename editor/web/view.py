@@ -16,7 +16,7 @@ from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, 
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import bits_of
-from editor.graph.states import states_of
+from editor.graph.states import Lengths, states_of
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
@@ -30,7 +30,7 @@ from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.text import human_bytes, human_seconds
-from editor.web.contexts import is_at_sizes, of_sizes
+from editor.web.contexts import is_at_sizes, is_of_lengths, of_sizes
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
@@ -391,6 +391,13 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
         for run in _certain_first([run for run in runs if run.figures.get("mode") == each])
     ]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
+def tokens_run(document: Document, lengths: Lengths) -> Run | None:
+    """The newest run in which exactly this plan took a prompt of about so many tokens, and made as many more."""
+    mine = document.placement.fingerprint
+    runs = [run for run in _real_runs(document) if run.figures.get("plan") == mine]
+    return next((run for run in runs if is_of_lengths(run, lengths)), None)
 
 
 def newest_predicted_run(document: Document) -> Run | None:

@@ -10,6 +10,7 @@ import pytest
 from conftest import EXAMPLES
 from decoders import plain_decoder
 
+from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.sandbox.jobs import JobService
@@ -18,6 +19,7 @@ from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
+from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.runs_table import runs_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows
@@ -154,3 +156,25 @@ def test_a_run_beyond_the_memory_of_the_plan_says_so_in_the_headline(tight: Docu
     tight.keep_run(tokens(2000), "automatic", tight.placement)
     for said in (str(verdict(tight)), str(status(tight))):
         assert "beyond the memory of Card" in said
+
+
+def test_phases_have_the_figures_that_were_measured_of_the_present_plan(
+    state: AppState, document: Document
+) -> None:
+    """The row of a plan that had just taken 63 ms to its first token said "about 21 ms"."""
+
+    def shown(prompt: int) -> str:
+        with state.tasks.begin(document.id, "Placing") as task:
+            phases = state.phases(document, Lengths(prompt, 32), task)
+            return str(phases_view(document, phases))
+
+    assert "measurement" not in shown(120)
+    document.keep_run(tokens(120), "automatic", document.placement)
+    said = shown(120)
+    assert "'300 ms', ' ', " in said and "'16 ms', ' ', " in said and "measurement" in said
+    assert "796 ms" in said, "the first token, and 31 more"
+    assert "best by estimate (in bold)" in said and "Div(children='estimated " in said
+    assert "Div(children='with a prompt of 120; estimated " in shown(130)
+    assert "measurement" not in shown(2000), "another prompt"
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    assert "measurement" not in shown(120), "another plan"
