@@ -155,8 +155,8 @@ def limits(placement: Placement, prompt: Placement | None = None) -> str:
     if not names:
         return ""
     return (
-        f"{joined(names)} {'is' if len(names) == 1 else 'are'} limited to {pluralize(tokens, 'token')} in {CONFIG}: the "
-        f"memory of {device} is full at about so many (estimate)"
+        f"the memory of {device} is full at about {pluralize(tokens, 'token')} (estimate), to which {joined(names)} of "
+        f"{CONFIG} {'is' if len(names) == 1 else 'are'} limited"
     )
 
 
