@@ -130,9 +130,8 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:
         return None
-    figure = live_figure(
-        samples, benchmark.devices, colours_of(document), scheme, _medians(benchmark)
-    )
+    colours, unfit = colours_of(document), without_room(benchmark.plan.placement)
+    figure = live_figure(samples, benchmark.devices, colours, scheme, _medians(benchmark), unfit)
     return chart(figure)
 
 
