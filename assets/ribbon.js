@@ -186,7 +186,8 @@
       count = changes().length;
     const named = { estimate: "estimated", prediction: "predicted" }[ribbon.kind],
       total = inWords(seconds),
-      time = named ? `${named} ${total} in ops` : `measured ${total} in subgraphs`,
+      at = ribbon.at && ` ${ribbon.at}`,
+      time = (named ? `${named} ${total} in ops` : `measured ${total} in subgraphs`) + at,
       source = named && count ? `, ${ribbon.source}` : "";
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
     text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words + source }));

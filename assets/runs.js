@@ -148,5 +148,8 @@
   }
 
   editor.provide({ followRun, measure });
-  editor.callbacks({ startRun, cancelRun, calibrate, inFlight: (/** @type {string} */ mode) => mode !== "throughput" });
+  /** Whether the fields of requests in flight and of memory have no part in a mode. @param {string} mode */
+  const withMode = (mode) => [mode !== "throughput", mode === "tokens"];
+
+  editor.callbacks({ startRun, cancelRun, calibrate, withMode });
 })(window.hetero);

@@ -728,6 +728,7 @@ export interface Ribbon {
   source: string;
   measured: boolean;
   rough: boolean;
+  at: string;
   off: string;
 }
 /**

@@ -58,6 +58,8 @@ class Format:
     options: tuple[Option, ...] = ()
     notes: str = ""
     """``module:function``: what the files do not keep of the devices that a plan uses."""
+    limits: str = ""
+    """``module:function``, which takes the placement: what the files limit to what it has room for; "" for nothing."""
     left_out: str = ""
     """``module:function``, which takes the placement: the same in a line, as far as ops run elsewhere; "" where none do."""
     weights: bool = False
@@ -228,6 +230,7 @@ FORMATS: dict[str, Format] = {
         "editor.exports.genai:write_genai",
         "onnxruntime-genai: decoder pipeline",
         notes="editor.exports.genai:notes",
+        limits="editor.exports.genai:limits",
         left_out="editor.exports.genai:left_out",
         parts=True,
         models=_ONNX,

@@ -6,6 +6,8 @@ device. Tokenizer and other files are copied. Facts: onnxruntime-genai's `config
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from editor.files import copy_atomic, json_text, parse_json, read_text, write_at
 from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.placement.placement import Placement
+from editor.placement.state_memory import extra_weights, state_memory
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
+from editor.text import joined, pluralize
 
 CONFIG = "genai_config.json"
 _MODELS = (".onnx", ".data", ".bin", ".onnx_data")
@@ -52,6 +56,8 @@ def write_genai(
     placement: Placement, out_dir: Path, stamp: str = "", prompt: Placement | None = None
 ) -> list[Path]:
     """Writes ``part_<n>.onnx``, ``genai_config.json`` and what else the folder of the model has.
+
+    ``context_length`` and ``max_length`` of the configuration are at most the tokens that the plan has room for.
 
     Args:
         placement: the plan.
@@ -86,6 +92,10 @@ def write_genai(
     config["model"]["type"] = "decoder-pipeline"
     decoder["pipeline"] = stages
     decoder.pop("filename", None)
+    if (room := _room(placement, prompt)) is not None:
+        _limit(config, room[0])
+    if prompt is not None and (note := limits(placement, prompt)):
+        warnings.warn(note, stacklevel=2)
     written.append(write_atomic(out_dir / CONFIG, json_text(config)))
     for file in sorted(graph.path.parent.iterdir()):
         is_other = file.is_file() and not file.name.endswith(_MODELS) and file.name != CONFIG
@@ -127,6 +137,51 @@ def notes(used: list[Device]) -> list[str]:
         for d in used
         if provider_of(d) not in (CPU, *_NAMES)
     ]
+
+
+def limits(placement: Placement, prompt: Placement | None = None) -> str:
+    """Which lengths of the configuration are shorter in the folder, as the plan has no room for them; "" where none are."""
+    room = _room(placement, prompt)
+    if room is None:
+        return ""
+    tokens, device = room
+    if not tokens:
+        return f"{device} has no room for any context (estimate); {CONFIG} keeps its lengths"
+    try:
+        config = parse_json(read_text(placement.graph.path.parent / CONFIG, ExportError))
+    except (ValueError, ExportError):  # writing the folder says so
+        return ""
+    names = _limit(config, tokens)
+    if not names:
+        return ""
+    return (
+        f"the memory of {device} is full at about {pluralize(tokens, 'token')} (estimate), to which {joined(names)} of "
+        f"{CONFIG} {'is' if len(names) == 1 else 'are'} limited"
+    )
+
+
+def _room(placement: Placement, prompt: Placement | None) -> tuple[int, str] | None:
+    """Tokens of the context that a plan has room for, and the device that is full then; None where no memory is limited."""
+    more = {} if prompt is None else extra_weights(prompt, placement)
+    found = [
+        (replace(each, rest=each.rest + more.get(each.device, 0)).fits_until, each.device)
+        for each in state_memory(placement)
+    ]
+    return min(((until, device) for until, device in found if until is not None), default=None)
+
+
+def _limit(config: Any, tokens: int) -> list[str]:
+    """Shortens the lengths of a configuration to so many tokens, and returns the names of those that were longer."""
+    found = []
+    for group, name in (("model", "context_length"), ("search", "max_length")):
+        entry = config.get(group) if isinstance(config, dict) else None
+        if not isinstance(entry, dict):
+            continue
+        length = entry.get(name)
+        if tokens and isinstance(length, int) and length > tokens:
+            entry[name] = tokens
+            found.append(name)
+    return found
 
 
 def left_out(placement: Placement) -> str:

@@ -16,9 +16,12 @@ from editor.runtimes.onnxruntime.providers import short_name
 
 
 def export_notes(placement: Placement, form: str) -> list[str]:
-    """What the files do not keep of the plan; nothing where the format is not for a runtime."""
+    """What the files do not keep of the plan, and what they limit; nothing where the format is not for a runtime."""
     found = FORMATS.get(form)
-    return list(resolve_name(found.notes)(placement.used_devices)) if found and found.notes else []
+    if not found or not found.notes:
+        return []
+    limits = resolve_name(found.limits)(placement) if found.limits else ""
+    return [*resolve_name(found.notes)(placement.used_devices), *([limits] if limits else [])]
 
 
 def left_out(placement: Placement, form: str) -> str:

@@ -289,6 +289,11 @@ def prompt_at(graph: Graph) -> int:
     return max(_before(graph), default=0) or prompt_of_step(graph)
 
 
+def past_of_step(graph: Graph) -> int | None:
+    """Tokens before a step that takes one; None of other steps, and where no size says."""
+    return max(_before(graph), default=None) if tokens_of_step(graph) == 1 else None
+
+
 def _before(graph: Graph) -> list[int]:
     """Tokens before a step, by each state that grows."""
     sizes = [

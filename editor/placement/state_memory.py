@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from editor.devices.published import assumed_bytes
 from editor.graph.states import states_of
 from editor.placement.placement import Placement
 from editor.text import human_bytes, pluralize
@@ -93,3 +96,22 @@ def state_memory(placement: Placement) -> list[StateMemory]:
         names = (device.name, len(entries), size, each, past, rest, device.memory, growth)
         result.append(StateMemory(*names))
     return result
+
+
+def extra_weights(phase: Placement, other: Placement) -> dict[str, int]:
+    """Device -> bytes of constants that only ops of the one phase read there."""
+    extra = {}
+    for number, device in enumerate(phase.devices):
+        mine, theirs = (_weights(each, number) for each in (phase, other))
+        size = assumed_bytes(phase.graph, device.published.assumes)
+        if alone := sorted(mine - theirs):
+            extra[device.name] = int(np.maximum(size[alone], 0).sum())
+    return {device: size for device, size in extra.items() if size}
+
+
+def _weights(placement: Placement, device: int) -> set[int]:
+    """Constants of the file that ops on a device read."""
+    graph, placed = placement.graph, placement.placed_ops
+    ops = placed[placement.assignment.device[placed] == device]
+    read = {tensor for op in ops.tolist() for tensor in graph.op_reads[op].tolist()} - {-1}
+    return {tensor for tensor in read if graph.tensor_is_constant[tensor]}

@@ -507,6 +507,8 @@ class Ribbon(TypedDict):
     measured: bool
     rough: bool
     """Whether they rest on assumed speeds, and are rough"""
+    at: str
+    """Their context, where the headline is a measurement at another one: "after 127 tokens"; "" elsewhere."""
     off: str
     """What is said of ops that another device was wanted for, where all are on one device: "2 of them cannot run on NPU"."""
 

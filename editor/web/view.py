@@ -16,7 +16,7 @@ from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, 
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import bits_of
-from editor.graph.states import states_of
+from editor.graph.states import Lengths, states_of
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
@@ -30,6 +30,7 @@ from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.text import human_bytes, human_seconds
+from editor.web.contexts import is_at_sizes, is_of_lengths, of_sizes
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
@@ -358,10 +359,12 @@ def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
     found: dict[str, Unsplit] = {}
     entries = {device.name: repr(device.own_entry) for device in document.devices}
     for run in _all_runs(document):
-        if (run.figures.get("mode") == "throughput") != many:
+        if (run.figures.get("mode") == "throughput") != many or not is_at_sizes(
+            document.graph, run
+        ):
             continue
         noisy = bool(run.figures.get("report", {}).get("disturbances"))
-        for name, figures in _baselines(run.figures).items():
+        for name, figures in baselines_of(run.figures).items():
             if run.figures.get("entries", {}).get(name, "") == entries.get(name):
                 figure = figures["throughput" if many else "median"]
                 found.setdefault(name, Unsplit(name, figure, Kind.MEASUREMENT, False, noisy))
@@ -388,6 +391,13 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
         for run in _certain_first([run for run in runs if run.figures.get("mode") == each])
     ]
     return next(iter(fitting if mode else [*fitting, *runs]), None)
+
+
+def tokens_run(document: Document, lengths: Lengths) -> Run | None:
+    """The newest run in which exactly this plan took a prompt of about so many tokens, and made as many more."""
+    mine = document.placement.fingerprint
+    runs = [run for run in _real_runs(document) if run.figures.get("plan") == mine]
+    return next((run for run in runs if is_of_lengths(run, lengths)), None)
 
 
 def newest_predicted_run(document: Document) -> Run | None:
@@ -444,13 +454,15 @@ def _margin(run: Run) -> float:
 def measured_medians(document: Document) -> tuple[list[float], float]:
     """[subgraph] median seconds in the newest benchmark of this plan, and those of the whole run; empty without one.
 
-    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one.
+    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one, at the context of
+    the plan's sizes.
     """
     run = measured_run(document)
     if (
         run is not None
         and run.figures["mode"] == "tokens"
         and len(document.placement.subgraphs) == 1
+        and is_at_sizes(document.graph, run)
     ):
         return [run.figures["median"]], run.figures["median"]
     run = measured_run(document, "latency")
@@ -465,7 +477,7 @@ class Measured:
     """What benchmarks of a document measured: of its plan, of other plans, and of the unsplit model beside them."""
 
     def __init__(self, document: Document) -> None:
-        self._runs = _real_runs(document)
+        self._runs, self._graph = _real_runs(document), document.graph
         tokens = any(run.figures.get("mode") == "tokens" for run in self._runs)
         self.time_mode = "tokens" if tokens and states_of(document.graph) else "latency"
         """The mode that has the time of a model: that of a token where tokens were measured"""
@@ -475,6 +487,13 @@ class Measured:
         runs = [run for run in self._runs if run.figures.get("mode") == mode]
         return next(iter(_certain_first(_runs_of(placement, runs))), None)
 
+    def context_of_sizes(self, layouts: Sequence[Layout]) -> str:
+        """What to say of figures at the sizes of the model, where a layout was measured at another context; "" elsewhere."""
+        placements = [layout.placement for layout in layouts if layout.placement is not None]
+        runs = [self.run(placement, self.time_mode) for placement in placements]
+        same = all(is_at_sizes(self._graph, run) for run in runs)
+        return "" if same else of_sizes(self._graph)
+
 
 def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     """The measurement of a placement that is not split, where the benchmark of a plan made it as a baseline."""
@@ -483,22 +502,29 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     (device,) = placement.used_devices
     if run.figures.get("entries", {}).get(device.name) != repr(device.own_entry):
         return None
-    baselines = _baselines(run.figures)
+    baselines = baselines_of(run.figures)
     mine = baselines.get(device.name)
     if mine is None:
         return None
-    many = run.figures["mode"] == "throughput"
-    figure, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
-    best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
-    words, ours, theirs = NO_DIFFERENCE, mine[limits], baselines[best][limits]
-    if ours and theirs:
-        compare = compare_rates if many else compare_medians
-        words = compare(ours, theirs, mine[figure] / baselines[best][figure])
-    unsplit = {"device": best, "figure": baselines[best][figure], "words": words}
+    unsplit = best_unsplit({**run.figures, **mine}, baselines)
     return replace(run, figures={**run.figures, **mine, "unsplit": unsplit})
 
 
-def _baselines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def best_unsplit(
+    figures: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The best of the ways not to split, and how figures of the same benchmark compare with it."""
+    many = figures["mode"] == "throughput"
+    figure, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
+    best = (max if many else min)(baselines, key=lambda name: baselines[name][figure])
+    words, ours, theirs = NO_DIFFERENCE, figures.get(limits), baselines[best].get(limits)
+    if ours and theirs:
+        compare = compare_rates if many else compare_medians
+        words = compare(ours, theirs, figures[figure] / baselines[best][figure])
+    return {"device": best, "figure": baselines[best][figure], "words": words}
+
+
+def baselines_of(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Device -> figures of the unsplit model on it, as far as it was measured in the mode of a benchmark."""
     if figures["mode"] == "tokens":
         intervals = figures.get("baseline_intervals", {})

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
-from editor.devices.published import assumed_bytes
 from editor.errors import Cancelled, EditorError, ModelError
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
@@ -22,6 +21,7 @@ from editor.placement.device_profile import best_source
 from editor.placement.kept import pin_to_affinity, with_affinity
 from editor.placement.placement import Placement, solve
 from editor.placement.run_memory import run_memory
+from editor.placement.state_memory import extra_weights
 from editor.placement.subgraphs.minimal import minimal
 from editor.text import human_bytes, in_words, pluralize
 from editor.workspace.sizes import Load, with_known_costs
@@ -354,7 +354,7 @@ def _choice(
     assumed = {
         name for each in (prompt, last) for name in assumed_speeds(each, costs_of_plan(each)[0])
     }
-    extra = _extra_weights(prompt, last)
+    extra = extra_weights(prompt, last)
     return PhaseChoice(
         name,
         first_token,
@@ -381,28 +381,9 @@ def _handover(prompt: Placement, token: Placement) -> float:
     )
 
 
-def _extra_weights(phase: Placement, other: Placement) -> dict[str, int]:
-    """Device -> bytes of constants that only ops of the one phase read there."""
-    extra = {}
-    for number, device in enumerate(phase.devices):
-        mine, theirs = (_weights(each, number) for each in (phase, other))
-        size = assumed_bytes(phase.graph, device.published.assumes)
-        if alone := sorted(mine - theirs):
-            extra[device.name] = int(np.maximum(size[alone], 0).sum())
-    return {device: size for device, size in extra.items() if size}
-
-
-def _weights(placement: Placement, device: int) -> set[int]:
-    """Constants of the file that ops on a device read."""
-    graph, placed = placement.graph, placement.placed_ops
-    ops = placed[placement.assignment.device[placed] == device]
-    read = {tensor for op in ops.tolist() for tensor in graph.op_reads[op].tolist()} - {-1}
-    return {tensor for tensor in read if graph.tensor_is_constant[tensor]}
-
-
 def _over_memory(prompt: Placement, token: Placement) -> str:
     """Which device is too small for the weights of both phases and what a run of either holds."""
-    prompt_alone, token_alone = _extra_weights(prompt, token), _extra_weights(token, prompt)
+    prompt_alone, token_alone = extra_weights(prompt, token), extra_weights(token, prompt)
     needed = {
         name: max(
             token.run_memory.peaks[name] + prompt_alone.get(name, 0),

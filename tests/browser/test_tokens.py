@@ -15,6 +15,7 @@ from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import prompt_of_step
 from editor.placement.placement import Settings
+from editor.web.app_state import AppState
 from editor.web.drawing.elements import elements, split
 from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
@@ -51,6 +52,12 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     page.click("role=tab[name=Benchmark]")
     expect(page.locator("#bench-prompt")).to_be_visible()
     expect(page.locator("#bench-mode")).to_have_value("tokens")
+    memory = page.get_by_label("Measure memory")  # a run of tokens does not
+    expect(memory).to_be_hidden()
+    page.select_option("#bench-mode", "latency")
+    expect(memory).to_be_visible()
+    page.select_option("#bench-mode", "tokens")
+    expect(memory).to_be_hidden()
     expect(page.locator("#bench-progress")).to_be_hidden()
     five_digits = (
         "(e) => { const pen = document.createElement('canvas').getContext('2d'); pen.font = getComputedStyle(e).font; "
@@ -71,9 +78,9 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
         headline = page.locator("#verdict .headline")
         expect(headline.get_by_text(re.compile(r"[\d.]+ [µm]?s a token"))).to_be_visible()
         expect(headline.get_by_text("measurement", exact=True)).to_be_visible()
-        expect(page.locator("#verdict .sentence")).to_contain_text(
-            re.compile(r"\d tokens/s at 12 to 19 tokens of context, ")
-        )
+        expect(headline.get_by_text("after 12 to 19 tokens", exact=True)).to_be_visible()
+        expect(headline.get_by_text(re.compile("estimated .* after 127 tokens"))).to_be_visible()
+        expect(page.locator("#verdict .sentence")).to_contain_text(re.compile(r"\d tokens/s, "))
         page.reload()
         ready(page)
     page.click("role=tab[name=Benchmark]")
@@ -411,3 +418,37 @@ def test_other_sizes_open_with_the_tab_and_lengths_that_reach_as_far(
     expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
     page.click("role=tab[name=Compare]")
     expect(page.locator("#phases-prompt-length")).to_have_value("700")
+
+
+def test_a_run_of_another_context_beyond_the_memory_says_both_in_the_headline(
+    page: Page, server: Server, state: AppState, tmp_path: Path
+) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    limited = [{"name": "A", "backendName": "CPU", "memory": "1MB"}]
+    limited.append({"name": "B", "backendName": "CPU", "memory": "400kB"})
+    sizes = proposed_sizes(editor.load_model(path))
+    document = state.create(state.load(path, sizes), limited, Settings())
+    ops = document.placement.placed_ops
+    document.pin(ops[-2:].tolist(), "B")
+    figures = {"mode": "tokens", "median": 0.016, "interval": [0.0155, 0.0165], "p99": 0.02}
+    figures |= {"throughput": 62.5, "requests": 1, "first_token": 0.3, "prompt": 2000, "new": 32}
+    figures |= {"estimated": False, "baselines": {"B": 0.0161}}
+    figures["unsplit"] = {"device": "B", "figure": 0.0161, "words": "no significant difference"}
+    document.keep_run(figures, "", document.placement)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(f"{server.url}/d/{document.id}")
+    ready(page)
+    for tab in ("", "Benchmark"):  # the tables leave the headline less room
+        if tab:
+            page.click(f"role=tab[name={tab}]")
+        headline = page.locator("#verdict .headline")
+        for words in ("after 2,000 to 2,030 tokens", "beyond the memory of A"):
+            expect(headline.get_by_text(words, exact=True)).to_be_visible()
+        expect(headline.get_by_text(re.compile("^estimated .* after 127 tokens$"))).to_be_visible()
+        sentence = page.locator("#verdict .sentence").first
+        expect(sentence).to_contain_text("not splitting (16.1 ms on B) does not fit")
+        assert sentence.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "not cut"
+    expect(page.locator("#ribbon-text")).to_contain_text("in ops after 127 tokens")
+    row = page.locator("#runs-table tbody tr").first
+    expect(row.get_by_text("B 16.1 ms (does not fit)")).to_be_visible()
+    expect(row.get_by_text("a token after 2,000 to 2,030 tokens")).to_be_visible()

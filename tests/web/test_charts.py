@@ -148,3 +148,9 @@ def test_bars_of_many_seconds_are_in_seconds(scale: float, unit: str) -> None:
     assert list(figure.data[0].x) == pytest.approx([7.32, 6.94])
     assert figure.layout.yaxis.ticktext[0] == f"split  <b>7.32 {unit}</b>  "
     assert figure.data[0].error_x.array[0] == pytest.approx(14.4 - 7.32)
+
+
+def test_an_unsplit_model_that_does_not_fit_is_said_so_in_the_chart() -> None:
+    samples = [sample(0, "plan", 0.1, 0.02), sample(None, "OV", 0.2, 0.03)]
+    drawn = live_figure(samples, ["ORT"], COLOURS, "light", unfit=["OV"]).data
+    assert "unsplit on OV, does not fit" in {trace.name for trace in drawn}

@@ -747,7 +747,7 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
         "interval": [0.0155, 0.0165],
         "throughput": 62.5,
         "requests": 1,
-        "prompt": 64,
+        "prompt": 112,
         "new": 32,
         "estimated": False,
         "unsplit": None,
@@ -755,9 +755,9 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
         "baseline_intervals": {"OpenVINO.CPU": [0.031, 0.033]},
     }
     document.keep_run(figures, "automatic", document.placement)
-    assert "'62.5 tokens/s at 64 to 94 tokens of context, '" in _words(document)
+    assert "'62.5 tokens/s after 112 to 142 tokens, '" in _words(document)
     table = str(compare_view(document, document.layouts()))
-    for words in ("B('16 ms')", "measured at 64 to 94 tokens of context", "B('32 ms')", "+16 ms"):
+    for words in ("B('16 ms')", "measured after 112 to 142 tokens", "B('32 ms')", "+16 ms"):
         assert words in table, words
     assert "B('at least 62.5 tokens/s')" in table
     assert [(r["kind"], r["seconds"]) for r in subgraph_rows(document)] == [("measurement", 0.016)]

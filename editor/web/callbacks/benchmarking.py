@@ -9,7 +9,7 @@ from dash import Dash, Input, Output, State
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.graph.states import unit_of_rate
+from editor.graph.states import Lengths, unit_of_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
 from editor.web.panels.accuracy import accuracy_view, kept_accuracy
@@ -20,12 +20,13 @@ from editor.web.panels.benchmark_panel import (
     idle,
     profile_view,
     result_view,
-    runs_view,
     tokens_view,
     tuned_view,
     versus_chart,
 )
 from editor.web.panels.charts import live_figure
+from editor.web.panels.runs_table import runs_view
+from editor.web.unsplit import without_room
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -95,21 +96,25 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
     found = benchmark.job.result(0)
     if benchmark.kind == "profile":
         return profile_view(document, found), wrong
+    placement = benchmark.plan.placement
     if benchmark.kind == "tune":
-        return tuned_view(found), wrong
+        return tuned_view(found, without_room(placement)), wrong
     if benchmark.kind == "accuracy":
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
-        return tokens_view(found), wrong
-    return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
+        context = Lengths(found.prompt, found.new).before_last
+        return tokens_view(found, without_room(placement, context=context)), wrong
+    unit, unfit = unit_of_rate(document.graph), without_room(placement)
+    return result_view(found[0], colours_of(document), unit, unfit), wrong
 
 
 def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple[Any, Any]:
     """The samples, and after a benchmark the plan beside not splitting."""
     beside = None
     if benchmark.kind == "benchmark" and benchmark.job.done and benchmark.has_result:
-        result, plan = benchmark.job.result(0)[0], benchmark.plan.placement.fingerprint
-        beside = versus_chart(result, document.runs(), plan, scheme)
+        result, plan = benchmark.job.result(0)[0], benchmark.plan.placement
+        unfit = without_room(plan)
+        beside = versus_chart(result, document.runs(), plan.fingerprint, scheme, unfit)
     return _chart(document, benchmark, scheme), beside
 
 
@@ -125,9 +130,8 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:
         return None
-    figure = live_figure(
-        samples, benchmark.devices, colours_of(document), scheme, _medians(benchmark)
-    )
+    colours, unfit = colours_of(document), without_room(benchmark.plan.placement)
+    figure = live_figure(samples, benchmark.devices, colours, scheme, _medians(benchmark), unfit)
     return chart(figure)
 
 

@@ -95,7 +95,12 @@ def register(app: Dash) -> None:
         Input("tabs", "value"),
         State("compare-start", "n_clicks"),
     )
-    add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"))
+    add(
+        "withMode",
+        Output("bench-requests", "disabled"),
+        Output("bench-memory", "disabled"),
+        Input("bench-mode", "value"),
+    )
     add(
         "restyle",
         Output("graph", "stylesheet"),

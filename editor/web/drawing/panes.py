@@ -13,12 +13,14 @@ from editor.kinds import NO_DIFFERENCE, Basis, Kind, by_factor, compare_medians,
 from editor.placement.choices import PRESENT
 from editor.placement.placement import Placement
 from editor.text import human_seconds, in_words, pluralize
+from editor.web.contexts import are_alike, of_run
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.view import Measured, colours_of, layout_costs, part_colours
 from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 from editor.workspace.layouts import Layout, figures
 
 _SAME, _CHANGED, _ONLY = range(3)
@@ -93,18 +95,20 @@ def panes_data(
     number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
     measured, first = Measured(document), None
+    at = measured.context_of_sizes(layouts)
     for layout in layouts:
         placement = layout.placement
         if placement is None:
             continue
-        timed = _timed(document, layout, placement, measured)
+        timed = _timed(document, layout, placement, measured, at)
         first = first or timed
         f = timed.figures
         time = timed.words
         if layout.name != PRESENT and placement.forced_ops:
             time = "cannot run as it is"
         elif timed is not first:
-            time = "; ".join(filter(None, [time, _beside(timed, first)]))
+            beside = "does not fit" if _is_over_memory(placement) else _beside(timed, first)
+            time = "; ".join(filter(None, [time, beside]))
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
@@ -125,6 +129,11 @@ def panes_data(
     return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
 
 
+def _is_over_memory(placement: Placement) -> bool:
+    peaks = placement.run_memory.peaks
+    return any(d.memory is not None and peaks[d.name] > d.memory for d in placement.devices)
+
+
 class _Timed(NamedTuple):
     """What the time of a layout is, and how well it is known."""
 
@@ -134,24 +143,33 @@ class _Timed(NamedTuple):
     basis: Basis
     interval: tuple[float, float] | None
     """That of a measurement"""
+    run: Run | None = None
+    """The measurement"""
 
 
-def _timed(document: Document, layout: Layout, placement: Placement, measured: Measured) -> _Timed:
+def _timed(
+    document: Document, layout: Layout, placement: Placement, measured: Measured, at: str
+) -> _Timed:
+    """The time of a layout; ``at`` is the context of what was worked out, where some were measured at another one."""
     costs, basis = layout_costs(document, layout)
     found = figures(placement, costs)
     run = measured.run(placement, measured.time_mode)
     if run is None:
         words = in_words(found["predicted"], bool(found["assumed_speeds"]))
+        words += f" {at}" if at else ""
         return _Timed(found, found["predicted"], f"{words} ({basis})", basis, None)
     seconds, noisy = run.figures["median"], run.figures.get("report", {}).get("disturbances")
-    words = f"{human_seconds(seconds)} ({Kind.MEASUREMENT}{', noisy' if noisy else ''})"
+    context = f" {of_run(run) or at}" if at else ""
+    words = f"{human_seconds(seconds)}{context} ({Kind.MEASUREMENT}{', noisy' if noisy else ''})"
     low, high = run.figures.get("interval") or (0.0, np.inf)
-    return _Timed(found, seconds, words, Basis(Kind.MEASUREMENT, ""), (low, high))
+    return _Timed(found, seconds, words, Basis(Kind.MEASUREMENT, ""), (low, high), run)
 
 
 def _beside(one: _Timed, first: _Timed) -> str:
-    """How a layout compares with the first one, as far as figures of these kinds can tell; "" of different kinds."""
+    """How a layout compares with the first one, as far as such figures can tell; "" of different kinds or contexts."""
     if not one.seconds or not first.seconds or (one.interval is None) != (first.interval is None):
+        return ""
+    if one.run is not None and first.run is not None and not are_alike(one.run, first.run):
         return ""
     ratio = one.seconds / first.seconds
     if one.interval is not None and first.interval is not None:

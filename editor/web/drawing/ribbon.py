@@ -17,9 +17,10 @@ from editor.placement.fallbacks import fallbacks, seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary, moved_in_words
 from editor.text import in_words, joined
+from editor.web.contexts import is_at_sizes, of_sizes
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
-from editor.web.view import measured_medians, plan_costs
+from editor.web.view import measured_medians, measured_run, plan_costs
 from editor.workspace.document import Document
 
 _MOST_TIMED = 500
@@ -28,7 +29,7 @@ _MOST_TIMED = 500
 
 def ribbon_of(document: Document) -> Ribbon:
     """The parts of a run; a benchmark of throughput says nothing of the order in time."""
-    medians, _ = measured_medians(document)
+    (medians, _), run = measured_medians(document), measured_run(document)
     placement = document.placement
     costs, basis = plan_costs(document)
     placed, device, count = (
@@ -62,6 +63,7 @@ def ribbon_of(document: Document) -> Ribbon:
         "source": "" if medians else basis.source,
         "measured": bool(medians),
         "rough": not medians and bool(assumed_speeds(placement, costs)),
+        "at": "" if is_at_sizes(document.graph, run) else of_sizes(document.graph),
         "off": _off(placement, costs) if len({p["device"] for p in parts}) == 1 else "",
     }
 

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dash import dcc, html
 
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
-from editor.execution.measure.tokens import SIMULATED, TokenBenchmark
+from editor.execution.measure.tokens import SIMULATED, TokenBenchmark, TokenFigures
 from editor.execution.measure.tune import Tuned
 from editor.graph.states import TOKENS_OF_REQUESTS, TOKENS_PER_SECOND, states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_rate, human_seconds, pluralize
+from editor.text import human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.panels.accuracy import kept_accuracy
 from editor.web.panels.after_run import CALIBRATES, MOST_SECONDS, why_no_calibration
 from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
 from editor.web.panels.outputs_check import (
+    NO_ROOM,
     baseline_card,
     memory_cards,
     outputs_card,
     rate_of,
-    stand_ins_row,
     stand_ins_view,
     text_of,
 )
 from editor.web.panels.parts import card, kind_badge, length_fields, plain_table, problem
+from editor.web.panels.runs_table import runs_view
 from editor.web.panels.tables import (
     bytes_column,
     data_table,
@@ -125,7 +125,10 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         disabled=options.mode != "throughput",
                     ),
                     controls.Checkbox(
-                        id="bench-memory", label="Measure memory", checked=options.memory
+                        id="bench-memory",
+                        label="Measure memory",
+                        checked=options.memory,
+                        disabled=options.mode == "tokens",
                     ),
                     html.Div(
                         [
@@ -183,7 +186,11 @@ def chart(figure: Any, identity: str = "bench-chart", height: int = 0) -> dcc.Gr
 
 
 def versus_chart(
-    result: BenchmarkResult, runs: Sequence[Run], fingerprint: str, scheme: str
+    result: BenchmarkResult,
+    runs: Sequence[Run],
+    fingerprint: str,
+    scheme: str,
+    unfit: Collection[str] = (),
 ) -> dcc.Graph | None:
     """The measured plan beside not splitting and the latest run of each other layout; None where stand-ins ran.
 
@@ -192,6 +199,7 @@ def versus_chart(
         runs: those of the document, the newest first.
         fingerprint: of this plan, which is among them.
         scheme: "light" or "dark".
+        unfit: devices without room for the whole model.
     """
     if result.estimated:
         return None
@@ -211,7 +219,13 @@ def versus_chart(
     name = f"The plan, unsplit on {alone}" if alone else "The plan"
     bars = [bar(name, result.throughput, of(result.total), result.throughput_interval, plan)]
     bars += [
-        bar(f"Unsplit on {b.device}", b.throughput, of(b.time), b.throughput_interval, unsplit)
+        bar(
+            _named_unsplit(b.device, unfit),
+            b.throughput,
+            of(b.time),
+            b.throughput_interval,
+            unsplit,
+        )
         for b in result.baselines
         if b.time is not None and b.device != alone
     ]
@@ -228,6 +242,10 @@ def versus_chart(
     bars = bars[:_MOST_BARS]
     unit = "requests/s" if many else "ms"
     return chart(versus_figure(bars, unit, scheme), "bench-versus-chart", 52 + 27 * len(bars))
+
+
+def _named_unsplit(device: str, unfit: Collection[str]) -> str:
+    return f"Unsplit on {device}{', does not fit' if device in unfit else ''}"
 
 
 _MOST_BARS = 10
@@ -261,15 +279,20 @@ def idle() -> html.Table:
     )
 
 
-def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
+def result_view(
+    result: BenchmarkResult,
+    colours: dict[str, str],
+    unit: str = "",
+    unfit: Mapping[str, str] = NO_ROOM,
+) -> list[Any]:
     """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
 
-    ``unit`` is what the headline calls requests per second.
+    ``unit`` is what the headline calls requests per second; ``unfit`` as for ``baseline_card``.
     """
     if result.estimated:
-        return stand_ins_view(result, colours)
+        return stand_ins_view(result, colours, unfit)
     return [
-        _cards(result),
+        _cards(result, unfit),
         html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
@@ -280,8 +303,13 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
     ]
 
 
-def tokens_view(result: TokenBenchmark) -> list[Any]:
-    """What tokens take on the plan and unsplit, and by the length of the context."""
+def tokens_view(result: TokenBenchmark, unfit: Mapping[str, str] = NO_ROOM) -> list[Any]:
+    """What tokens take on the plan and unsplit, and by the length of the context; ``unfit`` as for ``baseline_card``."""
+
+    def against(each: TokenFigures) -> str:
+        lacks = unfit.get(each.name.removeprefix("unsplit on "))
+        return f"does not fit: {lacks}" if lacks else result.against(each)
+
     simulated = result.simulated  # stand-ins have no speed
     figures = [*([] if simulated else [result.figures]), *result.timed]
     rows = [
@@ -303,11 +331,7 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
                     ]
                 ),
                 html.Td(f"{each.tokens_per_second:.1f}"),
-                *(
-                    []
-                    if simulated
-                    else [html.Td("" if each is result.figures else result.against(each))]
-                ),
+                *([] if simulated else [html.Td("" if each is result.figures else against(each))]),
             ]
         )
         for each in figures
@@ -334,107 +358,7 @@ def tokens_view(result: TokenBenchmark) -> list[Any]:
     ]
 
 
-def runs_view(document: Document) -> list[Any]:
-    """Earlier benchmarks of the document, newest first; those of exactly this plan are marked."""
-    runs, now = document.runs(), document.placement.fingerprint
-    if not runs:
-        return []
-    best: dict[str, float] = {}
-    for run in runs:
-        if run.figures["estimated"]:
-            continue
-        mode = run.figures.get("mode", "")
-        best[mode] = min(run.figures["median"], best.get(mode, inf))
-    rows = []
-    for run in runs:
-        f = run.figures
-        named = [
-            html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
-            html.Td(run.when[:19].replace("T", " ") + " UTC"),
-        ]
-        if f["estimated"]:
-            rows.append(
-                html.Tr(
-                    [
-                        *named,
-                        html.Td(stand_ins_row(f), colSpan=4),
-                        html.Td(str(f["subgraphs"])),
-                        html.Td(_unsplit(f) or "—"),
-                    ]
-                )
-            )
-            continue
-        rows.append(
-            html.Tr(
-                [
-                    *named,
-                    html.Td(
-                        [
-                            html.B(human_seconds(f["median"]))
-                            if f["median"] == best[f.get("mode", "")]
-                            else human_seconds(f["median"]),
-                            " a token " if f.get("mode") == "tokens" else " ",
-                            kind_badge(Kind.MEASUREMENT),
-                        ]
-                    ),
-                    html.Td(human_seconds(f["p99"])),
-                    html.Td(_in_flight(f)),
-                    html.Td(
-                        human_rate(
-                            f["throughput"],
-                            TOKENS_PER_SECOND if f.get("mode") == "tokens" else "requests/s",
-                        )
-                    ),
-                    html.Td(str(f["subgraphs"])),
-                    html.Td(_unsplit(f) or "—"),
-                ]
-            )
-        )
-    head = [
-        html.Th(t)
-        for t in (
-            "Layout",
-            "When",
-            "Median",
-            "p99",
-            "Concurrent",
-            "Throughput",
-            "Subgraphs",
-            "Unsplit in the same run",
-        )
-    ]
-    return [
-        html.H3("Benchmarks so far"),
-        html.Table(
-            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table"
-        ),
-    ]
-
-
-def _this_plan(same: bool) -> Any:
-    return html.Span([" ", html.Span("this plan", className="badge")]) if same else None
-
-
-def _unsplit(figures: dict[str, Any]) -> str:
-    """The unsplit model on each device: its latency, or its rate where the run was for that."""
-    rates = figures.get("baseline_rates") if figures.get("mode") == "throughput" else None
-    if rates:
-        return ", ".join(f"{name} {rate:.1f} requests/s" for name, rate in rates.items())
-    return ", ".join(
-        f"{name} {human_seconds(value)}" for name, value in figures["baselines"].items()
-    )
-
-
-def _in_flight(figures: dict[str, Any]) -> str:
-    """Requests at the same time, which benchmarks of earlier versions did not keep."""
-    return (
-        str(1 if figures["mode"] == "latency" else figures["requests"])
-        if "mode" in figures
-        else "—"
-    )
-
-
-def _cards(result: BenchmarkResult) -> html.Div:
+def _cards(result: BenchmarkResult, unfit: Mapping[str, str]) -> html.Div:
     t = result.total
     text = result.comparison_with_prediction
     why = f": {result.surprise}" if result.surprise else ""
@@ -458,7 +382,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
             shown=2,
         )
     ]
-    cards += [baseline_card(result, b) for b in result.baselines]
+    cards += [baseline_card(result, b, unfit) for b in result.baselines]
     cards += [outputs_card(result), *memory_cards(result)]
     return html.Div(cards, className="cards", id="bench-cards")
 
@@ -641,8 +565,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned) -> list[Any]:
-    """The candidates, fastest first, each with a button that takes it."""
+def tuned_view(tuned: Tuned, unfit: Mapping[str, str] = NO_ROOM) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it; ``unfit`` as for ``baseline_card``."""
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
@@ -691,7 +615,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
             )
         )
     rows += [
-        _unsplit_row(baseline, tuned)
+        _unsplit_row(baseline, tuned, unfit.get(baseline.device, ""))
         for baseline in tuned.results[0].baselines
         if baseline.time is not None and baseline.device not in merged
     ]
@@ -740,8 +664,8 @@ def _is_unsplit(result: BenchmarkResult, baseline: Baseline) -> bool:
     )
 
 
-def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
-    """The unsplit model, which was measured beside the candidates."""
+def _unsplit_row(baseline: Baseline, tuned: Tuned, lacks: str) -> html.Tr:
+    """The unsplit model, which was measured beside the candidates; ``lacks`` says why it does not fit."""
     assert baseline.time is not None
     median, rate = human_seconds(baseline.time.median), f"{baseline.throughput or 0:.1f}"
     interval = f"{human_seconds(baseline.time.low)} to {human_seconds(baseline.time.high)}"
@@ -758,7 +682,7 @@ def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
             html.Td([first, " ", kind_badge(Kind.MEASUREMENT)]),
             html.Td(interval),
             html.Td(second),
-            html.Td(tuned.evidence(baseline)),
+            html.Td(f"does not fit: {lacks}" if lacks else tuned.evidence(baseline)),
             html.Td("—"),
             html.Td("1"),
             html.Td(),

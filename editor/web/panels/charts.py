@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
@@ -40,6 +40,7 @@ def live_figure(
     colours: dict[str, str],
     scheme: str,
     medians: Mapping[str, float] = MappingProxyType({}),
+    unfit: Collection[str] = (),
 ) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
@@ -53,6 +54,7 @@ def live_figure(
         colours: by device name.
         scheme: "light" or "dark".
         medians: results of plans that were measured side by side, by name, in ms or requests/s; so far those of the samples.
+        unfit: devices without room for the whole model.
     """
     _wait_for_pandas()
     plans = [bool(s["estimated"]) for s in samples if s["plan"] is not None]
@@ -83,7 +85,7 @@ def live_figure(
         step = max(1, len(mine) // _MAX_POINTS)
         shown = mine[::step]
         label = (
-            f"unsplit on {name}"
+            f"unsplit on {name}{', does not fit' if name in unfit else ''}"
             if is_baseline
             else (name if several else PRESENT) + _ESTIMATE * bool(mine[0]["estimated"])
         )

@@ -166,7 +166,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
     rows, bars, measured_modes = [], list[Bar](), set[str]()
-    twins = duplicate_layouts(layouts)
+    twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
         if layout.placement is None:
             rows.append(
@@ -214,6 +214,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             bool(row["assumed_speeds"]),
             bool(base["assumed_speeds"]),
             all(device.planned for device in layout.placement.used_devices),
+            at,
         )
         counted = row if unable else base  # what cannot run has nothing less
         # what does not fit is not faster or slower
@@ -221,8 +222,9 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         latency = Figure(row["predicted"], beside["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(beside), rate, bases, True)
         figure_of = {"latency": latency, "throughput": most}
-        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
         runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
+        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
+        plans = plans if over is None else runs
         measured_modes |= {head for head in runs if runs[head] or runs["latency"]}
         speeds = [
             speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()

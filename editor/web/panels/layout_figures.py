@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from dash import html
 
-from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, told_apart, too_close
 from editor.placement.placement import Placement
 from editor.text import human_joules, pluralize, rough_rate, roughly
+from editor.web.contexts import are_alike, of_run
 from editor.web.panels.parts import kind_badge, swatch
 from editor.workspace.history import Run
 
@@ -33,6 +33,8 @@ class Bases(NamedTuple):
     plan_rough: bool
     is_planned: bool = False
     """Whether the layout is on planned devices only, which cannot be profiled here"""
+    at: str = ""
+    """The context of what was worked out, where a layout was measured at another one"""
 
 
 class Figure(NamedTuple):
@@ -49,9 +51,10 @@ class Figure(NamedTuple):
     @property
     def words(self) -> str:
         """The figure, in rough figures where it rests on assumed speeds."""
+        words = self.form(self.value)
         if self.bases.rough:
-            return f"about {self.form(roughly(self.value))}"
-        return self.form(self.value)
+            words = f"about {self.form(roughly(self.value))}"
+        return f"{words} {self.bases.at}".rstrip()
 
 
 class Bar(NamedTuple):
@@ -115,8 +118,8 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
         return html.Td(_worked_out(figure) if plans is None else _beside_measured(figure))
     form = figure.form
     beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
-    if context := context_of(run):
-        beside.append(f"; measured at {context}")
+    if context := of_run(run) or figure.bases.at:
+        beside.append(f"; measured {context}")
     difference: list[Any] = []
     if plans is None:  # what was worked out can be compared only with what was worked out
         beside = [
@@ -180,8 +183,9 @@ def count_cell(value: int, base: int, form: Callable[[int], str], note: str = ""
 def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
     """A bar for each layout, as long as the time or the rate that the table has of it.
 
-    Measured layouts come first, those that are not measured are a group of their own below them, and the best of a group is
-    its first; those that do not fit are its last. ``unit`` is that of rates.
+    Measured layouts come first, those that are not measured are a group of their own below them, as are those that were
+    measured at another context, and the best of a group is its first; those that do not fit are its last. ``unit`` is that
+    of rates.
     """
     sign = -1 if mode == "throughput" else 1
     shown: list[_Shown] = [
@@ -191,7 +195,13 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
         for bar in bars
     ]
     shown.sort(key=lambda each: (not each[0].fits, sign * each[2]))
-    measured = [each for each in shown if each[0].run is not None]
+    plans = next(
+        (bar.run for bar in bars if bar.run is not None), None
+    )  # of the first that has one
+    measured, elsewhere = list[_Shown](), list[_Shown]()
+    for each in shown:
+        if plans is not None and each[0].run is not None:
+            (measured if are_alike(plans, each[0].run) else elsewhere).append(each)
     others = [each for each in shown if each[0].run is None]
     first = measured or shown
     whole = [value for bar, _, value, _ in first if bar.fits] or [value for *_, value, _ in first]
@@ -217,11 +227,12 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
         return [_bar_row(*each, longest or 1.0, is_cut=each[2] > limit) for each in group]
 
     apart = [_not_measured([kind for _, kind, *_ in others])] if measured and others else []
+    at_others = [html.H4("Measured at another context"), *rows(elsewhere)] if elsewhere else []
     return [
         html.H3([heading, *legend], id="compare-legend"),
         html.Div(
-            [*rows(measured), *apart, *rows(others)],
-            className="bars apart" if apart else "bars",
+            [*rows(measured), *at_others, *apart, *rows(others)],
+            className="bars apart" if apart or at_others else "bars",
             id="compare-chart",
         ),
     ]
@@ -247,6 +258,8 @@ def _bar_row(
     words: list[Any] = [figure.words]
     if bar.run is not None:
         worked_out = f" {figure.bases.layout.kind.participle} {figure.words}"
+        if at := figure.bases.at:
+            worked_out = f" {of_run(bar.run) or at}; {worked_out.strip()}"
         words = [html.B(figure.form(value)), html.Span(worked_out, className="beside")]
     if not bar.fits:
         words.append(html.Span(" does not fit", className="hint warn"))
@@ -287,14 +300,6 @@ def details_of(run: Run, mode: str, form: Callable[[float], str]) -> str:
     return words
 
 
-def context_of(run: Run) -> str:
-    """At which context the time of a token was measured: "64 to 94 tokens of context"; "" of other runs."""
-    if run.figures.get("mode") != "tokens" or not run.figures.get("new"):
-        return ""
-    lengths = Lengths(int(run.figures["prompt"]), int(run.figures["new"]))
-    return f"{lengths.context} tokens of context"
-
-
 def _of_run(run: Run, mode: str) -> float:
     return float(run.figures["median" if mode == "latency" else "throughput"])
 
@@ -312,6 +317,8 @@ def _measured_difference(mode: str, run: Run, plans: Run, figure: Figure) -> lis
             *(r.figures.get("requests") for r in (run, plans))
         )
         return [_hint(words)]
+    if not are_alike(run, plans):
+        return [_hint("another context", f"This plan was measured {of_run(plans)}")]
     mine, other = _interval(run, mode), _interval(plans, mode)
     if mine is None or other is None:
         return [_hint(_TOO_CLOSE, "Too few turns for an interval")]

@@ -10,14 +10,17 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.states import prompt_at, sequence_dim, states_of, tokens_of_step
+from editor.kinds import Kind
 from editor.placement.kept import moved_ops
-from editor.text import human_bytes, pluralize
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
-from editor.web.panels.parts import basis_badge, length_fields, swatch
-from editor.web.view import colours_of, plan_costs, step_of
+from editor.web.panels.layout_figures import details_of
+from editor.web.panels.parts import basis_badge, kind_badge, length_fields, swatch
+from editor.web.view import colours_of, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
-from editor.workspace.phases import PhaseChoice, Phases, moved_between, of_phase
+from editor.workspace.history import Run
+from editor.workspace.phases import PRESENT, PhaseChoice, Phases, moved_between, of_phase
 
 
 def has_phases(graph: Graph) -> bool:
@@ -79,6 +82,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
         for name, each in phases.placements.items()
     }
+    run = tokens_run(document, phases.lengths)
+    measured = None if run is None else _Measured(run, phases)
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
@@ -89,6 +94,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         same,
                         each is phases.chosen,
                         _use(each.name, elsewhere, _phase(document)),
+                        (measured if PRESENT in (each.name, *same) else None),
                     )
                     for each, same in phases.rows_with_present
                 ]
@@ -98,10 +104,11 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         id="phases-table",
     )
     moved = len(moved_between(phases.prompt, phases.token))
+    by = f" by {phases.basis.kind}" if measured else ""
     said = (
         f"{pluralize(moved, 'op')} {'runs' if moved == 1 else 'run'} on another device for the prompt than for the tokens."
         if moved
-        else "One placement for both phases is best (in bold)."
+        else f"One placement for both phases is best{by} (in bold)."
     )
     other = elsewhere[phases.chosen.name]
     said += (
@@ -193,7 +200,33 @@ def _use(name: str, elsewhere: Mapping[str, int], phase: str) -> Any:
     )
 
 
-def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool, use: Any) -> html.Tr:
+class _Measured:
+    """What a run of the present plan took, in the columns of the table."""
+
+    def __init__(self, run: Run, phases: Phases) -> None:
+        first, token = float(run.figures["first_token"]), float(run.figures["median"])
+        self.first, self.token, self.answer = first, token, first + (phases.lengths.new - 1) * token
+        self._details, self._kind = details_of(run, "tokens", human_seconds), phases.basis.kind
+        prompt = int(run.figures["prompt"])
+        self._of = "" if prompt == phases.lengths.prompt else f"with a prompt of {prompt:,}; "
+
+    def cell(self, seconds: float, worked_out: str, is_bold: bool = False) -> list[Any]:
+        """A figure with its kind, and what was worked out below it."""
+        return [
+            html.B(human_seconds(seconds)) if is_bold else human_seconds(seconds),
+            " ",
+            kind_badge(Kind.MEASUREMENT, detail=self._details),
+            html.Div(f"{self._of}{self._kind.participle} {worked_out}", className="hint"),
+        ]
+
+
+def _row(
+    choice: PhaseChoice,
+    same: Sequence[str],
+    is_chosen: bool,
+    use: Any,
+    measured: _Measured | None,
+) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
     also = html.Div(f"the same: {'; '.join(same)}", className="hint")
     name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if same else None])
@@ -201,15 +234,24 @@ def _row(choice: PhaseChoice, same: Sequence[str], is_chosen: bool, use: Any) ->
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
-    answer = choice.in_words(choice.answer)
+    first, token, answer = (
+        choice.in_words(each) for each in (choice.first_token, choice.token, choice.answer)
+    )
+    cells: tuple[Any, ...] = first, token, html.B(answer) if is_chosen else answer
+    if measured is not None:
+        cells = (
+            measured.cell(measured.first, first),
+            measured.cell(measured.token, token),
+            measured.cell(measured.answer, answer, is_chosen),
+        )
     return html.Tr(
         [
             name,
-            html.Td(choice.in_words(choice.first_token)),
-            html.Td(choice.in_words(choice.token)),
+            html.Td(cells[0]),
+            html.Td(cells[1]),
             html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
             html.Td(extra or "none"),
-            html.Td(html.B(answer) if is_chosen else answer),
+            html.Td(cells[2]),
             html.Td(use),
         ]
     )

@@ -20,7 +20,7 @@ from editor.text import (
 )
 from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import factor_of_rough
-from editor.web.panels.verdict import headline, over_memory
+from editor.web.panels.verdict import beyond_memory, headline, over_memory
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 
@@ -75,7 +75,10 @@ def _headline(
     said = headline(document)
     if not said.figure:
         return None
-    parts: list[Any] = [html.B(said.figure), " ", said.badge, " "]
+    at = [html.Span(said.at, className="beside"), " "] if said.at else []
+    parts: list[Any] = [html.B(said.figure), " ", *at, said.badge, " "]
+    if said.beyond:
+        parts += [beyond_memory(said), " "]
     if said.run is None and (now["rate"] is None) == (before["rate"] is None):
         unit = unit_of_rate(document.graph)
         same = now["basis"] == before["basis"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,15 +27,25 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
+from editor.web.contexts import is_at_sizes, lengths_of, of_run, of_sizes
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
-from editor.web.panels.layout_figures import context_of, details_of, rate
+from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
     basis_badge,
     kind_badge,
     plan_as_button,
     unpin_forced_button,
 )
-from editor.web.view import fastest_unsplit, figures_of, measured_run, memory_of, plan_costs
+from editor.web.unsplit import without_room
+from editor.web.view import (
+    baselines_of,
+    best_unsplit,
+    fastest_unsplit,
+    figures_of,
+    measured_run,
+    memory_of,
+    plan_costs,
+)
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -60,6 +70,10 @@ class Headline(NamedTuple):
     """What was worked out, where the figure was measured; else what it is a figure of."""
     assumptions: tuple[str, ...] = ()
     """What a figure that was worked out leaves out or assumes."""
+    at: str = ""
+    """The context of a token that was measured, where that is not the one of the plan's sizes"""
+    beyond: str = ""
+    """Devices whose memory was full before the end of the measurement, by estimate, where the plan fits at its sizes"""
 
 
 def headline(document: Document) -> Headline:
@@ -74,6 +88,9 @@ def headline(document: Document) -> Headline:
         many = mode == "throughput"
         worked_out, in_form = (per_second, rate_in_words) if many else (seconds, in_words)
         predicted = in_form(worked_out) if worked_out else ""
+        elsewhere = not is_at_sizes(document.graph, run)
+        if predicted and elsewhere:
+            predicted += f" {of_sizes(document.graph)}"
         details = (
             details_of(run, mode, partial(human_rate, unit=unit))
             if many
@@ -84,6 +101,8 @@ def headline(document: Document) -> Headline:
             kind_badge(Kind.MEASUREMENT, detail=details),
             run,
             f"{basis.kind.participle} {predicted}" if predicted and basis else "",
+            at=of_run(run) if elsewhere else "",
+            beyond=_beyond(document, run),
         )
     figure = in_words(seconds) if seconds is not None else ""
     if per_second:
@@ -99,6 +118,19 @@ def headline(document: Document) -> Headline:
     if figure and (joules := _joules_aimed_at(document)):
         of = ", ".join(filter(None, [f"{joules} a run", of]))
     return Headline(figure, basis_badge(basis) if basis else None, None, of, tuple(without))
+
+
+def _beyond(document: Document, run: Run) -> str:
+    """Devices whose memory is full before the last token of a run; "" where the plan does not fit without any, either."""
+    lengths = lengths_of(run)
+    if lengths is None or over_memory(document):
+        return ""
+    full = [
+        each.device
+        for each in state_memory(document.placement)
+        if each.fits_until is not None and each.fits_until < lengths.before_last
+    ]
+    return joined(full)
 
 
 def _joules_aimed_at(document: Document) -> str:
@@ -242,14 +274,15 @@ def _said(document: Document) -> list[Any]:
     now, lacking = headline(document), document.graph.weights_problem
     if now.run is not None:
         figures = now.run.figures
-        where = f" at {context}" if (context := context_of(now.run)) else ""
+        where = "" if now.at else f" {of_run(now.run)}"
         tokens = f"{rate(figures['throughput'])} tokens/s{where}, "
         said, unit = tokens if figures["mode"] == "tokens" else "", unit_of_rate(document.graph)
         if figures["mode"] == "throughput" and unit == TOKENS_PER_SECOND:
             said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight, "
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
-        beside = _beside_unsplit(figures, _alone(document), unit)
+        unfit = without_room(document.placement, now.run)
+        beside = _beside_unsplit(figures, _alone(document), unit, unfit)
         return [
             _headline(now, doubtful_badge(document) or way_to_profile(document)),
             _sentence(said, *beside, _rate_too(document, figures)),
@@ -365,16 +398,30 @@ def _alone(document: Document) -> str:
     return subgraphs[0].device if len(subgraphs) == 1 else ""
 
 
-def _beside_unsplit(figures: Mapping[str, Any], alone: str, unit: str) -> list[Any]:
-    """How a measured plan compares with the fastest way not to split; ``alone`` is the device of one that is not split."""
+def _beside_unsplit(
+    figures: Mapping[str, Any], alone: str, unit: str, unfit: Collection[str] = ()
+) -> list[Any]:
+    """How a measured plan compares with the fastest way not to split.
+
+    Args:
+        figures: what was measured.
+        alone: the device of a plan that is not split.
+        unit: of rates.
+        unfit: devices without room for the whole model: no plan is faster or slower than what cannot be.
+    """
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
         return ["no device runs the whole model"]
+    fits = {name: of for name, of in baselines_of(figures).items() if name not in unfit}
+    if unsplit["device"] in unfit and fits:
+        unsplit = best_unsplit(figures, fits)
     figure = human_rate(unsplit["figure"], unit) if many else human_seconds(unsplit["figure"])
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
         return [f"not split: all of it runs on {best}"]
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
+    if best in unfit:
+        return [f"{other} does not fit"]
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
@@ -391,14 +438,23 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
 
 
 def _headline(now: Headline, doubtful: Any) -> html.Div:
-    parts: list[Any] = [html.B(now.figure), now.badge]
+    at = html.Span(now.at, className="beside") if now.at else None
+    parts: list[Any] = [html.B(now.figure), at, now.badge]
+    if now.beyond:
+        parts.append(beyond_memory(now))
     if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
         why = f"{'; '.join(noise)}. Measure again on a quiet machine."
         parts.append(html.Span("noisy", className="noisy", title=why))
     if now.beside:
         parts.append(html.Span(now.beside, className="beside"))
     parts.append(doubtful)
-    return html.Div(parts, className="headline")
+    return html.Div(parts, className="headline long" if now.at else "headline")
+
+
+def beyond_memory(now: Headline) -> html.Span:
+    """Stands beside a measurement of more tokens than the plan has room for."""
+    why = f"Measured {of_run(now.run)}; its memory is full before that, by estimate"
+    return html.Span(f"beyond the memory of {now.beyond}", className="noisy", title=why)
 
 
 def _sentence(*words: Any) -> html.P:

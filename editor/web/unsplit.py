@@ -1,0 +1,68 @@
+"""Devices that have no room for the whole model, though a benchmark ran it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from editor.devices.device import Device
+from editor.graph.graph import Graph
+from editor.placement.placement import Placement, solve
+from editor.placement.state_memory import StateMemory, state_memory
+from editor.text import human_bytes
+from editor.web.contexts import lengths_of
+from editor.workspace.history import Run
+from editor.workspace.layouts import on_one_device
+
+
+class _Need(NamedTuple):
+    """What the whole model needs of a device."""
+
+    peak: int
+    """Bytes at its sizes"""
+    state: StateMemory | None
+
+    def at(self, context: int) -> int:
+        """Bytes at so many tokens before a step, or at its sizes where those are more."""
+        if self.state is None:
+            return self.peak
+        return max(self.peak, self.state.needed(context))
+
+
+_needs: WeakKeyDictionary[Graph, tuple[tuple[Device, ...], dict[str, _Need]]] = WeakKeyDictionary()
+
+
+def without_room(placement: Placement, run: Run | None = None, context: int = 0) -> dict[str, str]:
+    """Device -> "needs 72 MB of 60 MB", of those whose memory is too small for the whole model.
+
+    Args:
+        placement: of the model, whose devices are asked.
+        run: a benchmark, whose context counts where it is longer than that of the sizes.
+        context: the same, as tokens before a step.
+    """
+    lengths = lengths_of(run)
+    context = max(context, lengths.before_last if lengths else 0)
+    limits = {d.name: d for d in placement.devices if d.memory is not None}
+    needed = {name: need.at(context) for name, need in _whole(placement).items()}
+    return {
+        name: f"needs {human_bytes(size)} of {limits[name].limit_text}"
+        for name, size in needed.items()
+        if size > (limits[name].memory or 0)
+    }
+
+
+def _whole(now: Placement) -> Mapping[str, _Need]:
+    devices, needs = _needs.get(now.graph, ((), {}))
+    if devices == now.devices:
+        return needs
+    needs = {}
+    for settings in on_one_device(now).values():
+        name = str(settings.policy_options["first"])
+        if next(d for d in now.devices if d.name == name).memory is None:
+            continue
+        placement = solve(now.graph, now.devices, settings, now.constraints.capabilities)
+        state = next((each for each in state_memory(placement) if each.device == name), None)
+        needs[name] = _Need(placement.run_memory.peaks[name], state)
+    _needs[now.graph] = now.devices, needs
+    return needs

@@ -1,0 +1,180 @@
+"""Tokens measured at another context than that of the plan's sizes are not compared with what was worked out there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+from decoders import plain_decoder
+
+from editor.graph.states import Lengths
+from editor.kinds import NO_DIFFERENCE
+from editor.placement.choices import PRESENT
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.drawing.panes import panes_data
+from editor.web.drawing.ribbon import ribbon_of
+from editor.web.open_request import OpenRequest
+from editor.web.panels.compare import compare_view
+from editor.web.panels.phases_panel import phases_view
+from editor.web.panels.runs_table import runs_view
+from editor.web.panels.status import status
+from editor.web.panels.tables import subgraph_rows
+from editor.web.panels.verdict import verdict
+from editor.web.unsplit import without_room
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def document(state: AppState, tmp_path: Path) -> Document:
+    """Of one token after 127."""
+    path = str(plain_decoder(tmp_path / "decoder.onnx"))
+    return state.open(OpenRequest(path, "HETERO:CPU,OpenVINO.CPU", {}, True))
+
+
+def tokens(prompt: int, median: float = 0.016, **more: Any) -> dict[str, Any]:
+    """What is kept of a run that generated 32 tokens."""
+    return {
+        "mode": "tokens",
+        "median": median,
+        "interval": [0.97 * median, 1.03 * median],
+        "p99": median,
+        "throughput": 1 / median,
+        "requests": 1,
+        "first_token": 0.3,
+        "prompt": prompt,
+        "new": 32,
+        "estimated": False,
+        "unsplit": None,
+        "baselines": {},
+        "baseline_intervals": {},
+    } | more
+
+
+def test_the_headline_says_the_context_of_each_of_its_figures(document: Document) -> None:
+    """6.55 ms after 2,000 tokens stood beside an estimate after 127, and both said nothing of it."""
+    document.keep_run(tokens(120), "automatic", document.placement)
+    said = str(verdict(document))
+    assert "'62.5 tokens/s after 120 to 150 tokens, '" in said and "after 127" not in said
+    assert ribbon_of(document)["at"] == ""
+    document.keep_run(tokens(2000), "automatic", document.placement)
+    for said in (str(verdict(document)), str(status(document))):
+        assert (
+            "B('16 ms a token'), " in said and "Span(children='after 2,000 to 2,030 tokens'" in said
+        )
+        assert " after 127 tokens', className='beside')" in said
+    assert "'62.5 tokens/s, '" in str(verdict(document)), "it is said once"
+    ribbon = ribbon_of(document)
+    assert ribbon["at"] == "after 127 tokens" and not ribbon["measured"]
+    assert [row["kind"] for row in subgraph_rows(document)] == ["estimate"], "at the plan's sizes"
+
+
+def test_layouts_of_other_contexts_are_not_ranked(document: Document) -> None:
+    document.keep_layout("kept")
+    document.keep_run(tokens(120, 0.008), "kept", document.placement)
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    document.keep_run(tokens(2000), "automatic", document.placement)
+    layouts = document.layouts()
+    table = str(compare_view(document, layouts))
+    for words in (" after 127 tokens", "; measured after 2,000 to 2,030 tokens", "another context"):
+        assert words in table
+    assert "H4('Measured at another context')" in table
+    assert "−8 ms" not in table
+    shown = [each for each in layouts if each.name in (PRESENT, "kept", "least latency")]
+    mine, *others = panes_data(document, shown)["layouts"]
+    assert "16 ms after 2,000 to 2,030 tokens (measurement)" in mine["summary"]
+    kept = next(each for each in others if each["name"] == "kept")
+    assert kept["summary"].endswith("8 ms after 120 to 150 tokens (measurement)")
+    rest = next(each for each in others if each["name"] == "least latency")
+    assert "faster" not in rest["summary"] and "slower" not in rest["summary"]
+    listed = str(runs_view(document))
+    assert "B('16 ms')" in listed and "B('8 ms')" in listed, "each is the best of its context"
+    assert " a token after 2,000 to 2,030 tokens " in listed
+
+
+def test_an_estimate_is_not_compared_with_an_unsplit_run_of_another_context(
+    document: Document,
+) -> None:
+    beside = {"OpenVINO.CPU": 1e-9}
+    document.keep_run(tokens(2000, baselines=beside), "automatic", document.placement)
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    assert "measured)" not in str(verdict(document))
+    document.keep_run(tokens(120, baselines=beside), "automatic", document.placement)
+    document.pin(document.placement.placed_ops[:21].tolist(), "OpenVINO.CPU")
+    assert "on OpenVINO.CPU, measured)" in str(verdict(document))
+
+
+@pytest.fixture
+def tight(state: AppState, tmp_path: Path) -> Document:
+    """Two devices of which each has room for a part of the model, and the first for all of it up to 331 tokens."""
+    table = [
+        {"name": "Card", "backendName": "CPU", "memory": "1MB"},
+        {"name": "Host", "backendName": "CPU", "memory": "400kB"},
+    ]
+    return state.open(OpenRequest(str(plain_decoder(tmp_path / "decoder.onnx")), table, {}, True))
+
+
+def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
+    """A split was "too close to call" beside a model of 72 MB on a device of 60 MB."""
+    tight.pin(tight.placement.placed_ops[-1:].tolist(), "Host")
+    placement, words = tight.placement, {"device": "Host", "figure": 0.015, "words": NO_DIFFERENCE}
+    beside = {
+        "unsplit": words,
+        "baselines": {"Host": 0.015, "Card": 0.008},
+        "baseline_intervals": {"Host": [0.014, 0.017], "Card": [0.007, 0.009]},
+    }
+    assert set(without_room(placement)) == {"Host"}
+    assert set(without_room(placement, context=2000)) == {"Card", "Host"}
+    tight.keep_run(tokens(120, **beside), "automatic", placement)
+    said = str(verdict(tight))
+    assert (
+        "Span(children='2x slower', className='delta worse'), ' than not splitting (8 ms on Card)'"
+        in said
+    )
+    assert "Host 15 ms (does not fit), Card 8 ms'" in str(runs_view(tight))
+    only = {**beside, "baselines": {"Host": 0.015}}
+    tight.keep_run(tokens(120, **only), "automatic", placement)
+    said = str(verdict(tight))
+    assert "not splitting (15 ms on Host) does not fit" in said and "too close" not in said
+
+
+def test_a_run_beyond_the_memory_of_the_plan_says_so_in_the_headline(tight: Document) -> None:
+    """It stood below the fold of the tab Benchmark only."""
+    tight.keep_run(tokens(120), "automatic", tight.placement)
+    assert "beyond the memory" not in str(verdict(tight)) + str(status(tight))
+    tight.keep_run(tokens(2000), "automatic", tight.placement)
+    for said in (str(verdict(tight)), str(status(tight))):
+        assert "beyond the memory of Card" in said
+
+
+def test_phases_have_the_figures_that_were_measured_of_the_present_plan(
+    state: AppState, document: Document
+) -> None:
+    """The row of a plan that had just taken 63 ms to its first token said "about 21 ms"."""
+
+    def shown(prompt: int) -> str:
+        with state.tasks.begin(document.id, "Placing") as task:
+            phases = state.phases(document, Lengths(prompt, 32), task)
+            return str(phases_view(document, phases))
+
+    assert "measurement" not in shown(120)
+    document.keep_run(tokens(120), "automatic", document.placement)
+    said = shown(120)
+    assert "'300 ms', ' ', " in said and "'16 ms', ' ', " in said and "measurement" in said
+    assert "796 ms" in said, "the first token, and 31 more"
+    assert "best by estimate (in bold)" in said and "Div(children='estimated " in said
+    assert "Div(children='with a prompt of 120; estimated " in shown(130)
+    assert "measurement" not in shown(2000), "another prompt"
+    document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
+    assert "measurement" not in shown(120), "another plan"
