@@ -6,9 +6,9 @@
   const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
 
   /**
-   * Tokens at which the slider stands, and what there is to say of them.
+   * Tokens at which the slider stands, what there is to say of them, and its class.
    * @param {HTMLElement} box
-   * @returns {[number, string]}
+   * @returns {[number, string, string]}
    */
   function chosen(box) {
     const slider = /** @type {HTMLInputElement} */ (editor.one("input", box));
@@ -18,8 +18,10 @@
   document.addEventListener("input", (event) => {
     const box = boxOf(event);
     if (!box) return;
-    const [tokens, said] = chosen(box);
-    editor.one("[role=status]", box).textContent = said;
+    const [tokens, said, look] = chosen(box);
+    const status = editor.one("[role=status]", box);
+    status.textContent = said;
+    status.className = look;
     editor.one("input", box).setAttribute("aria-valuetext", said);
     /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled = String(tokens) === box.dataset.now;
   });

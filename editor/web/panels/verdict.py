@@ -29,6 +29,7 @@ from editor.text import (
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import (
+    ADDED,
     basis_badge,
     kind_badge,
     plan_as_button,
@@ -113,14 +114,13 @@ def verdict(document: Document) -> list[Any]:
     if over := over_memory(document):
         return [_said(document)[0], _does_not_fit(document, over)]
     head, said, *assumed = _said(document)
-    if (remark := _fits_until(document)) is not None:
-        further = _further(document)
-        said = _sentence(remark, further, *(["; ", *said.children] if said else []))
+    if fits := _fits(document):
+        said = _sentence(*fits, *(["; ", *said.children] if said else []))
     if said is not None and document.placement.settings.policy == "pipeline":
         said = _of_pipeline(document, said)
     told = [head, said, *assumed]
     if (warning := _against_tables(document)) is not None:
-        says_more = remark is not None or measured_run(document) is not None
+        says_more = bool(fits) or measured_run(document) is not None
         told = [head, *([said] if says_more else []), warning, *assumed]
     return told
 
@@ -160,6 +160,17 @@ def _with_way(words: str, way: Any, title: str, look: str = "") -> html.P:
         className=f"sentence with-way {look}",
         title=title,
     )
+
+
+def _fits(document: Document) -> list[Any]:
+    """Up to which context the plan fits, and that it does not with what runtimes add; empty where neither is worth saying."""
+    until, over = _fits_until(document), document.placement.run_memory.over_with_runtimes
+    said: list[Any] = [] if until is None else [until, _further(document)]
+    if over:
+        words = f"but not with what runtimes add ({over})"
+        told = f", {words}" if said else f"fits, {words}"
+        said.insert(1, html.Span(told, className="warn", title=ADDED))
+    return said
 
 
 def _fits_until(document: Document) -> html.Button | None:

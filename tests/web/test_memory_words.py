@@ -1,0 +1,57 @@
+"""What the page says of a limit of memory: beside what runtimes add, and of the context up to which a plan fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from decoders import plain_decoder
+
+import editor
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.verdict import verdict
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
+    yield made
+    made.close()
+
+
+def decoder(state: AppState, folder: Path, memory: int | None) -> Document:
+    """A small decoder on a CPU of so many bytes."""
+    path = plain_decoder(folder / "decoder.onnx")
+    entry: Mapping[str, object] = {"name": "A", "backendName": "CPU"}
+    limit = {} if memory is None else {"memory": memory}
+    sizes = proposed_sizes(editor.load_model(path))
+    return state.open(OpenRequest(str(path), [{**entry, **limit}], define=sizes))
+
+
+def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The page said "this split fits", and beside it that about more than the limit is needed."""
+    memory = decoder(state, tmp_path, None).placement.run_memory
+    peak, taken = memory.peaks["A"], memory.taken_by([0])
+    assert taken > 1.05 * peak
+    tight = decoder(state, tmp_path, peak + (taken - peak) // 2)
+    said = tight.placement.run_memory.over_with_runtimes
+    assert re.fullmatch(r"about [\d.]+ [kM]B of [\d.]+ [kM]B on A", said)
+    assert f"but not with what runtimes add ({said})" in str(verdict(tight))
+    view = str(memory_view(tight))
+    assert f"this split fits, but not with what runtimes add: {said}" in view
+    assert "with what its runtime adds', className='short'" in view
+    roomy = decoder(state, tmp_path, 10_000 * taken)
+    assert roomy.placement.run_memory.over_with_runtimes == ""
+    assert "runtimes add" not in str(verdict(roomy)) + str(memory_view(roomy))
+    over = decoder(state, tmp_path, peak - 1)
+    assert over.placement.run_memory.over_with_runtimes == "", "it does not fit at all"
