@@ -29,10 +29,21 @@
   /* The form of the sizes says what else they are, and is told if they are refused. */
   document.addEventListener("click", (event) => {
     const box = boxOf(event);
-    if (!box || !editor.targetOf(event).matches("button")) return;
+    if (!box || !editor.targetOf(event).matches(".tool")) return;
     editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
     setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
   });
+
+  /* Before the command of the button places a prompt of that length. */
+  document.addEventListener(
+    "click",
+    (event) => {
+      const box = boxOf(event);
+      if (box && editor.targetOf(event).matches("[data-command]"))
+        editor.set("phases-prompt-length", { value: chosen(box)[0] });
+    },
+    true
+  );
 
   /* Beside their fields, unless these are closed, as after a choice with the slider. */
   /** @param {{ props: Record<string, string> } | null} why */

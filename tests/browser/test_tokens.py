@@ -382,6 +382,13 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     plan.click()
     says(page.locator("#sizes-open"), "1 token after 128", timeout=60_000)
     expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    says(said, "192 tokens")
+    page.get_by_role("button", name="place both phases").click()
+    expect(page.locator("#phases-table").get_by_text("of a prompt of 192")).to_be_visible(
+        timeout=30_000
+    )
 
 
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from decoders import plain_decoder
 
 import editor
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.placement.state_memory import state_memory
 from editor.sandbox.jobs import JobService
+from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.memory_panel import memory_view
@@ -55,3 +57,31 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert "runtimes add" not in str(verdict(roomy)) + str(memory_view(roomy))
     over = decoder(state, tmp_path, peak - 1)
     assert over.placement.run_memory.over_with_runtimes == "", "it does not fit at all"
+
+
+def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The slider said twice what stood below it, and a plan was "full" at a context whose prompt did not fit."""
+    document = decoder(state, tmp_path, 8_000_000)
+    (kept,) = state_memory(document.placement)
+    view = str(memory_view(document))
+    size = human_bytes(kept.bytes)
+    assert f"'{kept.context} tokens: {size} of states, up to twice that in a step; " in view
+    assert f": {size} at {kept.context} tokens" in view
+    assert f"full at about {kept.fits_until:,} tokens in steps of 1 token (estimate)" in view
+    assert "A prompt at once takes more: " in view
+
+
+@pytest.mark.parametrize("times", [2, 20])
+def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
+    state: AppState, tmp_path: Path, times: int
+) -> None:
+    """It was no longer said once a better plan fitted eight times its context."""
+    (kept,) = state_memory(decoder(state, tmp_path, None).placement)
+    document = decoder(state, tmp_path, kept.needed(times * kept.context))
+    (now,) = state_memory(document.placement)
+    assert now.fits_until == pytest.approx(times * now.context, abs=1)
+    assert f"fits up to about {now.fits_until:,} tokens" in str(verdict(document))
+    endless = decoder(state, tmp_path, kept.needed(1_000_000))
+    assert "fits up to" not in str(verdict(endless))

@@ -19,7 +19,8 @@ from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
-from editor.web.panels.parts import ADDED, kind_badge, swatch
+from editor.web.panels.parts import ADDED, FAR_CONTEXT, kind_badge, swatch
+from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -224,10 +225,6 @@ def _plot(
     )
 
 
-_FAR_CONTEXT = 131_072
-"""Tokens that the slider goes to where nothing limits the context"""
-
-
 def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Div | None:
     """Chooses a context: says what this split lacks there, and opens the plan for it; ``assets/context.js`` follows it.
 
@@ -237,7 +234,7 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     if not growing or not name:
         return None
     now = document.graph.define[name]
-    most = min(most_positions(document.graph), max(_FAR_CONTEXT, 2 * now))
+    most = min(most_positions(document.graph), max(FAR_CONTEXT, 2 * now))
     usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.5)}
     steps = sorted({now, *(tokens for tokens in usual if tokens <= most)})
     memory = document.placement.run_memory
@@ -254,17 +251,19 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             elif device.lacking(taken):
                 limit = human_bytes(device.memory or 0)
                 short.append(f"about {human_bytes(taken)} of {limit} on {device.name}")
-        states = sum(each.needed(tokens) - each.rest for each in growing)
+        kept = human_bytes(sum(each.kept(tokens) for each in growing))
         fits, look = "this split fits", ""
         if over:
             fits, look = f"this split lacks {joined(over)}", "over"
         elif short:
             fits, look = f"{fits}, but not with what runtimes add: {joined(short)}", "short"
-        return f"{tokens:,} tokens: {human_bytes(states)} of states, {fits} (estimate)", look
+        states = f"{kept} of states, up to twice that in a step"
+        return f"{tokens:,} tokens: {states}; {fits} (estimate)", look
 
     return html.Div(
         [
             html.B("Context"),
+            html.Span(f"in steps of {pluralize(growing[0].step, 'token')}", className="hint"),
             controls.PlainInput(
                 key=str(now),
                 type="range",
@@ -275,6 +274,7 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             ),
             html.Button("Plan for it", className="tool small", disabled=True),
             html.Span(said(now)[0], role="status", className=said(now)[1]),
+            *([_of_prompt()] if has_phases(document.graph) else []),
         ],
         className="context-plan",
         **{
@@ -283,6 +283,17 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             "data-steps": json.dumps([[tokens, *said(tokens)] for tokens in steps]),
         },
     )
+
+
+def _of_prompt() -> html.Span:
+    """Says that a prompt at once takes more than steps do; the button fills in its length in Compare."""
+    place = html.Button(
+        "place both phases",
+        className="link",
+        title="Opens Compare, Prompt and tokens, with a prompt of this length",
+        **{"data-command": "run-phases-start"},
+    )
+    return html.Span(["A prompt at once takes more: ", place], className="hint")
 
 
 _CONTEXTS = 48

@@ -20,6 +20,8 @@ ADDED = (
     "what its allocator keeps. The program itself and its libraries are not counted"
 )
 """What a runtime adds to the memory of a run."""
+FAR_CONTEXT = 131_072
+"""Tokens of a context where nothing limits it"""
 
 
 def icon(name: str) -> html.Span:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from dash import html
 
 from editor.graph.graph import Graph
+from editor.graph.required_sizes import most_positions
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
@@ -30,6 +31,7 @@ from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import context_of, details_of, rate
 from editor.web.panels.parts import (
     ADDED,
+    FAR_CONTEXT,
     basis_badge,
     kind_badge,
     plan_as_button,
@@ -41,10 +43,6 @@ from editor.workspace.history import Run
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
-
-
-_FAR = 8
-"""Times the context of a plan: where it fits so much longer, nothing is said of it."""
 
 
 class Headline(NamedTuple):
@@ -174,13 +172,14 @@ def _fits(document: Document) -> list[Any]:
 
 
 def _fits_until(document: Document) -> html.Button | None:
-    """The context at which the plan no longer fits, where that is not far beyond the one that it is planned for."""
+    """The context at which the plan no longer fits, where the model takes a longer one."""
     if all(device.memory is None for device in document.devices):
         return None
+    most = min(most_positions(document.graph), FAR_CONTEXT)
     full = [
         (each.fits_until, each)
         for each in state_memory(document.placement)
-        if each.fits_until is not None and each.fits_until < _FAR * max(each.context, 1)
+        if each.fits_until is not None and each.fits_until < most
     ]
     if not full:
         return None
