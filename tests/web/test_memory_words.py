@@ -16,6 +16,7 @@ from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
+from editor.web.panels import inspector
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import verdict
 from editor.workspace.document import Document
@@ -85,3 +86,21 @@ def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
     assert f"fits up to about {now.fits_until:,} tokens" in str(verdict(document))
     endless = decoder(state, tmp_path, kept.needed(1_000_000))
     assert "fits up to" not in str(verdict(endless))
+
+
+def test_a_selection_says_what_it_takes_along(state: AppState, tmp_path: Path) -> None:
+    """Layers are moved for their bytes, and only times of a selection were shown."""
+    document = decoder(state, tmp_path, None)
+    (kept,) = state_memory(document.placement)
+    ops = document.placement.placed_ops.tolist()
+    whole = str(inspector.several(document, ops))
+    constants = human_bytes(document.placement.run_memory.devices[0].constants)
+    assert f"Dt('Weights'), Dd('{constants}')" in whole
+    states = (
+        f"Dt('{kept.states} states'), Dd('{human_bytes(kept.bytes)}, up to twice that in a step')"
+    )
+    assert states in whole
+    first = set(document.graph.readers[document.graph.tensor_index["past_key_values.0.key"]])
+    some = str(inspector.several(document, [op for op in ops if op in first]))
+    assert f"Dt('1 state'), Dd('{human_bytes(kept.bytes // kept.states)}, " in some
+    assert "'Weights'" not in some

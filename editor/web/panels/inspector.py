@@ -542,9 +542,32 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
         _levels(document),
         html.H4("Time"),
         html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
+        *_held(graph, ops),
         html.H4("Op types"),
         facts([(name, str(n)) for name, n in top[:16]]),
     ]
+
+
+def _held(graph: Graph, ops: Sequence[int]) -> list[Any]:
+    """Bytes of the weights that ops read, each once, and of the states that they are the first to read."""
+    chosen = set(ops)
+    read = {t for op in ops for t in graph.op_reads[op].tolist() if t >= 0}
+    states, kept = 0, 0
+    for state in states_of(graph):
+        tensor = graph.tensor_index[state.input]
+        readers = graph.readers[tensor].tolist()
+        if readers and min(readers, key=lambda op: int(graph.rank[op])) in chosen:
+            tensor = graph.tensor_index[state.output] if state.inside else tensor
+            states, kept = states + 1, kept + max(int(graph.tensor_bytes[tensor]), 0)
+    weights_read = sum(
+        max(int(graph.tensor_bytes[t]), 0) for t in read if graph.tensor_is_constant[t]
+    )
+    rows = [("Weights", human_bytes(weights_read))] if weights_read else []
+    if states:
+        rows.append(
+            (pluralize(states, "state"), f"{human_bytes(kept)}, up to twice that in a step")
+        )
+    return [html.H4("Memory"), facts(rows)] if rows else []
 
 
 def _unpin() -> html.Button:
