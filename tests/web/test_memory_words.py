@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from conftest import write_dag
 from decoders import plain_decoder
 
 import editor
@@ -86,6 +87,16 @@ def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
     assert f"fits up to about {now.fits_until:,} tokens" in str(verdict(document))
     endless = decoder(state, tmp_path, kept.needed(1_000_000))
     assert "fits up to" not in str(verdict(endless))
+
+
+def test_first_steps_name_memory_and_tokens(state: AppState, tmp_path: Path) -> None:
+    said = str(inspector.plan(decoder(state, tmp_path, None)))
+    assert "choose the policy Optimal within memory. The state grows with the context" in said
+    assert "in mode Tokens over a prompt" in said
+    plain = write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(4)])
+    said = str(inspector.plan(state.open(OpenRequest(str(plain), [{"backendName": "CPU"}]))))
+    assert "choose the policy Optimal within memory." in said
+    assert "Tokens" not in said and "The state grows" not in said
 
 
 def test_a_selection_says_what_it_takes_along(state: AppState, tmp_path: Path) -> None:

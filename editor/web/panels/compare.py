@@ -296,7 +296,9 @@ def _head(
     kind: list[Any] = [basis_badge(basis), doubtful]
     of_rate = [kind_badge(basis.kind, detail=basis.source.capitalize())]
     tokens = unit == TOKENS_PER_SECOND
-    otherwise = html.Span("otherwise ", className="hint", title="Of layouts that were not measured")
+    otherwise = html.Span(
+        "where not measured: ", className="hint", title="Layouts without this badge were measured"
+    )
     if measured:
         kind.insert(0, otherwise)
     if "throughput" in measured:
