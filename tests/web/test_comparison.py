@@ -99,3 +99,17 @@ def test_too_close_to_call_says_by_how_much(state: AppState, tmp_path: Path) -> 
     assert {each.title for each in close} == {
         "Figures of this kind are told apart from 25 % on. Profile first"
     }
+
+
+def test_names_of_layouts_that_are_the_same_plan_are_a_few_words(
+    state: AppState, tmp_path: Path
+) -> None:
+    """Five of them in a narrow column left one row and a half of the table in sight."""
+    document = opened(state, tmp_path)
+    document.pin(document.placement.placed_ops.tolist(), "B")
+    shown = compare_view(document, document.layouts())
+    (more,) = [each for each in of_kind(shown, "title") if str(each.children).endswith(" more")]
+    count = int(more.children.split()[0])
+    assert count > 1
+    named = more.title.split("\n")
+    assert len(named) >= count and any(line.startswith("all on A: ") for line in named)

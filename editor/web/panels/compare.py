@@ -65,6 +65,8 @@ from editor.workspace.layouts import (
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
+_MOST_ALIKE = 2
+"""Names of layouts that are the same plan, which are all said; more would fill the panel with one row."""
 _MOST_REASONS = 4
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
@@ -418,10 +420,15 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
             "OpenVINO’s query_model" if name == BY_OPENVINO else name.removesuffix(" (simulated)")
         )
         titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
+    said = {short: "\n".join(lines) for short, lines in titles.items()}
+    shown = list(said) if len(said) <= _MOST_ALIKE else list(said)[:1]
     words: list[Any] = ["the same: "]
-    for i, (short, lines) in enumerate(titles.items()):
+    for i, short in enumerate(shown):
         words += [", "] if i else []
-        words.append(html.Span(short, title="\n".join(lines)))
+        words.append(html.Span(short, title=said[short]))
+    if rest := [short for short in said if short not in shown]:
+        title = "\n".join(said[short] for short in rest)
+        words += [" and ", html.Span(f"{len(rest)} more", className="more", title=title)]
     return html.Div(words, className="hint alike")
 
 

@@ -39,14 +39,12 @@ def memory_view(document: Document) -> list[Any]:
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
-    said = (
-        "What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads; "
-        "what another subgraph reads stays until that one ends. "
-    )
+    said = "Constants, and the tensors that a later op still reads. "
     return [
         html.P(
             [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
             className="hint wide",
+            title="While a run goes through its ops; what another subgraph reads stays until that one ends",
         ),
         *([] if context is None else [context]),
         *[

@@ -74,7 +74,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             title=f"The first token{further}, and the state once where it moves",
         )
     )
-    head.append(html.Td(""))
+    head.append(html.Th(html.Span("Actions", className="unseen")))
     elsewhere = {
         name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
         for name, each in phases.placements.items()
