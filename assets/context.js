@@ -42,7 +42,7 @@
       if (box && editor.targetOf(event).matches("[data-command]"))
         editor.set("phases-prompt-length", { value: chosen(box)[0] });
     },
-    true
+    true,
   );
 
   /* Beside their fields, unless these are closed, as after a choice with the slider. */
