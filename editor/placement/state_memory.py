@@ -31,7 +31,7 @@ class StateMemory:
     growth: float
     """Bytes by which the device's peak grows with each token: at most those of the state before and after a step"""
     step: int
-    """Tokens of a step; more of them at once, as a prompt has, take more beside the state"""
+    """Tokens of a step; more of them at once, as a prompt has, may take more"""
 
     @property
     def fits_until(self) -> int | None:

@@ -155,6 +155,8 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.get_by_text("of a prompt of 64")).to_be_visible()
     expect(table.get_by_text("at 64 to 70 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
+    peaks = page.locator("#phases-result").get_by_text(re.compile("peak .* in the prompt, .* in a"))
+    expect(peaks.first).to_be_visible()
     fill_lengths(page, 4096, 8)
     page.click("#phases-start")
     expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()

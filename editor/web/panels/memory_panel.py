@@ -284,14 +284,14 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
 
 
 def _of_prompt() -> html.Span:
-    """Says that a prompt at once takes more than steps do; the button fills in its length in Compare."""
+    """Says that a prompt at once may take more than steps do; the button fills in its length in Compare."""
     place = html.Button(
         "place both phases",
         className="link",
         title="Opens Compare, Prompt and tokens, with a prompt of this length",
         **{"data-command": "run-phases-start"},
     )
-    return html.Span(["A prompt at once takes more: ", place], className="hint")
+    return html.Span(["A prompt at once may take more: ", place], className="hint")
 
 
 _CONTEXTS = 48
