@@ -290,7 +290,7 @@
       run: () => {
         tab(name);
         click(id);
-        editor.byId(id)?.scrollIntoView({ block: "nearest" });
+        setTimeout(() => editor.byId(id)?.scrollIntoView({ block: "nearest" }), 0); // once the tab is shown
       },
       when: () => !editor.byId(id)?.matches(":disabled"),
     }));

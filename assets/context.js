@@ -6,9 +6,9 @@
   const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
 
   /**
-   * Tokens at which the slider stands, and what there is to say of them.
+   * Tokens at which the slider stands, what there is to say of them, and its class.
    * @param {HTMLElement} box
-   * @returns {[number, string]}
+   * @returns {[number, string, string]}
    */
   function chosen(box) {
     const slider = /** @type {HTMLInputElement} */ (editor.one("input", box));
@@ -18,8 +18,10 @@
   document.addEventListener("input", (event) => {
     const box = boxOf(event);
     if (!box) return;
-    const [tokens, said] = chosen(box);
-    editor.one("[role=status]", box).textContent = said;
+    const [tokens, said, look] = chosen(box);
+    const status = editor.one("[role=status]", box);
+    status.textContent = said;
+    status.className = look;
     editor.one("input", box).setAttribute("aria-valuetext", said);
     /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled = String(tokens) === box.dataset.now;
   });
@@ -27,10 +29,21 @@
   /* The form of the sizes says what else they are, and is told if they are refused. */
   document.addEventListener("click", (event) => {
     const box = boxOf(event);
-    if (!box || !editor.targetOf(event).matches("button")) return;
+    if (!box || !editor.targetOf(event).matches(".tool")) return;
     editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
     setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
   });
+
+  /* Before the command of the button places a prompt of that length. */
+  document.addEventListener(
+    "click",
+    (event) => {
+      const box = boxOf(event);
+      if (box && editor.targetOf(event).matches("[data-command]"))
+        editor.set("phases-prompt-length", { value: chosen(box)[0] });
+    },
+    true,
+  );
 
   /* Beside their fields, unless these are closed, as after a choice with the slider. */
   /** @param {{ props: Record<string, string> } | null} why */

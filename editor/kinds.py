@@ -99,7 +99,7 @@ def kind_of_run(on_stand_in: bool) -> Kind:
     return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT
 
 
-NO_DIFFERENCE = "no significant difference"
+NO_DIFFERENCE = "too close to call"
 
 
 def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:

@@ -143,6 +143,8 @@ def print_summary(plan: Plan) -> None:
                 f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
                 f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}){remedy}"
             )
+    if not over and (short := plan.run_memory.over_with_runtimes):
+        print(f"warning: fits, but not with what runtimes add ({short}, estimated)")
     _print_fallbacks(plan)
 
 

@@ -14,7 +14,7 @@ from editor.graph.flops import OVERWRITING_TYPES, RENAMING_TYPES, Floats
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
-from editor.text import human_bytes
+from editor.text import human_bytes, joined
 
 
 def weight_bytes(graph: Graph, placed: Ints) -> Floats:
@@ -196,6 +196,22 @@ class RunMemory:
         )
         return own + (
             of_others if self.host.intersection(d for d in devices if self.devices[d].ops) else 0
+        )
+
+    def added_by_runtime(self, device: int) -> int:
+        """Bytes that the runtime of a device is known to take beside its peak, estimated; 0 where that is not known."""
+        memory = self.devices[device]
+        return 0 if memory.overhead == MemoryOverhead() else self.taken_by([device]) - memory.peak
+
+    @cached_property
+    def over_with_runtimes(self) -> str:
+        """Devices that have room for their peak, but not for what their runtimes add: "about 66.13 MB of 60 MB on A"."""
+        return joined(
+            [
+                f"about {human_bytes(d.peak + self.added_by_runtime(i))} of {human_bytes(d.limit)} on {d.device}"
+                for i, d in enumerate(self.devices)
+                if d.limit is not None and d.peak <= d.limit < d.peak + self.added_by_runtime(i)
+            ]
         )
 
     def at_peak(self, device: int) -> tuple[HeldTensor, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from editor.devices.published import assumed_bytes
-from editor.graph.states import states_of
+from editor.graph.states import states_of, tokens_of_step
 from editor.placement.placement import Placement
 from editor.text import human_bytes, pluralize
 
@@ -33,6 +33,8 @@ class StateMemory:
     """Bytes of the device's memory"""
     growth: float
     """Bytes by which the device's peak grows with each token: at most those of the state before and after a step"""
+    step: int
+    """Tokens of a step; more of them at once, as a prompt has, may take more"""
 
     @property
     def fits_until(self) -> int | None:
@@ -45,6 +47,10 @@ class StateMemory:
         """Bytes that the device needs at a context of so many tokens, estimated; at that of the plan, its peak."""
         return self.rest + int(self.growth * context)
 
+    def kept(self, context: int) -> int:
+        """Bytes of the states at a context of so many tokens, once."""
+        return self.bytes + self.bytes_per_token * (context - self.context)
+
     def text(self) -> str:
         """One line."""
         text = (
@@ -56,7 +62,8 @@ class StateMemory:
             return text
         if not self.fits_until:
             return f"{text}; its memory is full without any (estimate)"
-        return f"{text}; its memory is full at about {self.fits_until:,} tokens (estimate)"
+        steps = f"in steps of {pluralize(self.step, 'token')}"
+        return f"{text}; its memory is full at about {self.fits_until:,} tokens {steps} (estimate)"
 
 
 def state_memory(placement: Placement) -> list[StateMemory]:
@@ -65,6 +72,7 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     A state is on the device of the first op that reads it.
     """
     graph = placement.graph
+    step = tokens_of_step(graph) or 1
     found: dict[int, list[tuple[int, int, int]]] = {}
     for state in states_of(graph):
         tensor = graph.tensor_index[state.input]
@@ -94,7 +102,7 @@ def state_memory(placement: Placement) -> list[StateMemory]:
             growth = min(growth, (memory.peak - memory.constants) / past)
         rest = int(memory.peak - growth * past)
         names = (device.name, len(entries), size, each, past, rest, device.memory, growth)
-        result.append(StateMemory(*names))
+        result.append(StateMemory(*names, step))
     return result
 
 

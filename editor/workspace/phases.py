@@ -204,9 +204,17 @@ def place_phases(
             raise Cancelled
         return placement
 
-    prompt = solved(lengths.prompt, 0)
-    first = solved(1, lengths.prompt)
-    last = solved(1, lengths.before_last)
+    def phase(name: str, new: int, past: int) -> Placement:
+        try:
+            return solved(new, past)
+        except Cancelled:
+            raise
+        except EditorError as error:
+            raise EditorError(f"{name} cannot be placed. {error}") from error
+
+    prompt = phase(f"The prompt ({lengths.prompt:,} tokens at once)", lengths.prompt, 0)
+    first = phase(f"A token after {lengths.prompt:,} others", 1, lengths.prompt)
+    last = phase(f"A token after {lengths.before_last:,} others", 1, lengths.before_last)
     ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
         ONE_OF_TOKEN: (lambda: _alike(prompt, last, "the prompt"), lambda: last),
         ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt, "a token")),

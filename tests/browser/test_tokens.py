@@ -152,6 +152,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     table = page.locator("#phases-table")
     expect(table).to_be_visible(timeout=30_000)
     expect(table.locator("tbody tr")).to_have_count(1)
+    expect(table.locator("thead td")).to_have_count(0)  # the line below the heads had a gap
     same = table.get_by_text("the same: ")  # for the others
     expect(same).to_be_visible()
     assert same.evaluate("(e) => e.getBoundingClientRect().width") <= 300, "beside all figures"
@@ -161,6 +162,8 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.get_by_text("of a prompt of 64")).to_be_visible()
     expect(table.get_by_text("at 64 to 70 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
+    peaks = page.locator("#phases-result").get_by_text(re.compile("peak .* in the prompt, .* in a"))
+    expect(peaks.first).to_be_visible()
     fill_lengths(page, 4096, 8)
     page.click("#phases-start")
     expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()
@@ -374,6 +377,8 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '8MB')}")
     ready(page)
     page.click("role=tab[name=Memory]")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    expect(page.locator(".memory-device").nth(1).get_by_label("Memory of CPU")).to_be_in_viewport()
     slider = page.get_by_role("slider", name="Tokens of context")
     plan = page.get_by_role("button", name="Plan for it")
     expect(slider).to_be_visible()
@@ -389,6 +394,13 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     plan.click()
     says(page.locator("#sizes-open"), "1 token after 128", timeout=60_000)
     expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    says(said, "192 tokens")
+    page.get_by_role("button", name="place both phases").click()
+    expect(page.locator("#phases-table").get_by_text("of a prompt of 192")).to_be_visible(
+        timeout=30_000
+    )
 
 
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_an_interval_that_is_not_even_is_given_by_its_ends() -> None:
 
 
 def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
-    assert compare_medians((1.0, 1.2), (1.1, 1.3), 0.92) == "no significant difference"
+    assert compare_medians((1.0, 1.2), (1.1, 1.3), 0.92) == "too close to call"
     assert compare_medians((1.0, 1.05), (1.2, 1.3), 1 / 1.22) == "22 % faster"
     assert compare_medians((1.2, 1.3), (1.0, 1.05), 1.22) == "22 % slower"
     assert compare_medians((41.0, 42.0), (1.0, 1.1), 41.2) == "41x slower"

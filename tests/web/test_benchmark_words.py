@@ -59,6 +59,18 @@ def test_calibrate_is_off_and_says_why_where_it_cannot_work(
     assert "no profile of this model" in said() or "too uncertain" in said()
 
 
+def test_what_calibrate_lacks_is_what_is_missing_now(state: AppState, tmp_path: Path) -> None:
+    """After a profile it said "Press Profile, then Start"."""
+    document = opened(state, tmp_path, CPU, OTHER)
+    document.pin(document.placement.placed_ops[4:].tolist(), "Other")
+    assert "profiles before it. Press Profile, then Start" in str(
+        why_no_calibration(None, document)
+    )
+    state.start_job(document, "profile", JobOptions(0.1)).job.result(120)
+    said = str(why_no_calibration(state.benchmarks.get(document.id), document))
+    assert "it goes by a benchmark. Press Start" in said and "Profile" not in said
+
+
 def test_seconds_say_what_they_are_for(state: AppState, tmp_path: Path) -> None:
     said = str(benchmark_panel(opened(state, tmp_path, CPU), JobOptions()))
     assert "Throughput: of each of them, one after the other" in said

@@ -99,3 +99,40 @@ def test_too_close_to_call_says_by_how_much(state: AppState, tmp_path: Path) -> 
     assert {each.title for each in close} == {
         "Figures of this kind are told apart from 25 % on. Profile first"
     }
+
+
+def test_names_of_layouts_that_are_the_same_plan_are_a_few_words(
+    state: AppState, tmp_path: Path
+) -> None:
+    """Five of them in a narrow column left one row and a half of the table in sight."""
+    document = opened(state, tmp_path)
+    document.pin(document.placement.placed_ops.tolist(), "B")
+    shown = compare_view(document, document.layouts())
+    (more,) = [each for each in of_kind(shown, "title") if str(each.children).endswith(" more")]
+    count = int(more.children.split()[0])
+    assert count > 1
+    named = more.title.split("\n")
+    assert len(named) >= count and any(line.startswith("all on A: ") for line in named)
+
+
+def test_figures_that_were_not_measured_say_so_beside_measured_ones(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The head said "Latency otherwise [estimate from shapes]"."""
+    document = opened(state, tmp_path)
+
+    def head_and_rows() -> tuple[str, list[str]]:
+        shown = compare_view(document, document.layouts())
+        (table,) = [each for each in shown if getattr(each, "id", "") == "compare-table"]
+        head, body = table.children
+        return str(head), [str(row) for row in body.children]
+
+    head, rows = head_and_rows()
+    assert "'estimate" in head and not any("data-kind='estimate'" in row for row in rows)
+    run = {"mode": "latency", "median": 0.123, "throughput": 8.0, "requests": 1, "p99": 0.2}
+    kept = {**run, "interval": [0.12, 0.13], "estimated": False, "baselines": {}}
+    document.keep_run(kept, "", document.placement)
+    head, (plan, *others) = head_and_rows()
+    assert "data-kind" not in head and "otherwise" not in head
+    assert "data-kind='measurement'" in plan and "data-kind='estimate'" not in plan
+    assert others and all(row.count("data-kind='estimate'") == 2 for row in others)

@@ -92,6 +92,18 @@ def test_what_does_not_fit_names_memory_and_not_pins(tmp_path: Path) -> None:
     assert [same for _, same in phases.rows] == [[], [], [], []]
 
 
+def test_a_refusal_names_the_phase_that_does_not_fit(tmp_path: Path) -> None:
+    """A plan was full "at about 1,547 tokens", and both phases with a prompt of 1,500 were refused without a word of it."""
+    devices = [{"name": "A", "backendName": "CPU", "memory": 2_000_000}]
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), devices, "memory")
+    with pytest.raises(editor.EditorError) as caught:
+        plan.phases(400, 8)
+    assert str(caught.value).startswith("The prompt (400 tokens at once) cannot be placed. The ")
+    assert "A is over by" in str(caught.value)
+    with pytest.raises(editor.EditorError, match=r"^A token after 906 others cannot be placed\. "):
+        plan.phases(8, 900)
+
+
 def test_equal_placements_are_one_row(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
     phases = plan.phases(64, 8)[1]

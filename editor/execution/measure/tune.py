@@ -67,7 +67,7 @@ class Tuned:
         return f"No candidate is seen to be faster than the current plan.{note}"
 
     def evidence(self, result: BenchmarkResult | Baseline) -> str:
-        """How a candidate or the unsplit model compares with the plan: "12 % faster", "no significant difference"."""
+        """How a candidate or the unsplit model compares with the plan: "12 % faster", "too close to call"."""
         if self._present is None or result is self._present:
             return ""
         return compared(result, self._present, self.mode)

@@ -10,6 +10,7 @@ from dash import html
 from editor.errors import EditorError
 from editor.execution.measure.figures import LONGER
 from editor.execution.measure.prediction import check_correctable, check_correction
+from editor.placement.device_profile import best_source
 from editor.text import human_seconds
 from editor.web.benchmark_state import BenchmarkState
 from editor.workspace.document import Document
@@ -26,7 +27,11 @@ def why_no_calibration(benchmark: BenchmarkState | None, document: Document) -> 
             check_correction(benchmark.plan.placement, benchmark.job.result(0)[0])
             return None
         check_correctable(document.placement, "latency")
-        words = "it goes by a benchmark, and by profiles before it. Press Profile, then Start"
+        profiled = best_source(document.graph, document.placement.used_devices) == "measured"
+        first = "" if profiled else ", and by profiles before it"
+        words = (
+            f"it goes by a benchmark{first}. Press {'Start' if profiled else 'Profile, then Start'}"
+        )
     except EditorError as error:
         words = str(error)
     return html.P(f"Calibrate is not possible: {words}.", className="hint wide")

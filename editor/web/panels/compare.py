@@ -65,6 +65,8 @@ from editor.workspace.layouts import (
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
+_MOST_ALIKE = 2
+"""Names of layouts that are the same plan, which are all said; more would fill the panel with one row."""
 _MOST_REASONS = 4
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
@@ -163,9 +165,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     measured, aim = Measured(document), aim_of(now.settings)
     unit = unit_of_rate(document.graph)
     modes = {"latency": measured.time_mode, "throughput": "throughput"}
+    measured_modes = _measured_modes(measured, layouts, modes)
     energy = any(d.power is not None for d in document.devices)
     columns = 9 if energy else 8
-    rows, bars, measured_modes = [], list[Bar](), set[str]()
+    rows, bars, doubtful = [], list[Bar](), doubtful_badge(document)
     twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
         if layout.placement is None:
@@ -219,18 +222,20 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         counted = row if unable else base  # what cannot run has nothing less
         # what does not fit is not faster or slower
         beside = row if over is not None else base
-        latency = Figure(row["predicted"], beside["predicted"], human_seconds, bases)
         most = Figure(per_second(row), per_second(beside), rate, bases, True)
-        figure_of = {"latency": latency, "throughput": most}
+        figure_of = {
+            "latency": Figure(row["predicted"], beside["predicted"], human_seconds, bases),
+            "throughput": most,
+        }
         runs = {head: measured.run(layout.placement, mode) for head, mode in modes.items()}
-        plans = {head: measured.run(now, mode) for head, mode in modes.items()}
-        plans = plans if over is None else runs
-        measured_modes |= {head for head in runs if runs[head] or runs["latency"]}
+        compared = now if over is None else layout.placement
+        plans = {head: measured.run(compared, mode) for head, mode in modes.items()}
         speeds = [
             speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()
         ]
         if runs["throughput"] is None and runs["latency"] is not None:
             speeds[1] = at_least_cell(runs["latency"], most)
+        _name_kinds(speeds, runs, measured_modes, [basis_badge(own_basis), " ", doubtful])
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
@@ -270,9 +275,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ),
         html.Table(
             [
-                html.Thead(
-                    html.Tr(_head(basis, energy, unit, measured_modes, doubtful_badge(document)))
-                ),
+                html.Thead(html.Tr(_head(basis, energy, unit, measured_modes, doubtful))),
                 html.Tbody(rows),
             ],
             className="plain",
@@ -282,10 +285,35 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     ]
 
 
+def _measured_modes(
+    measured: Measured, layouts: Sequence[Layout], modes: Mapping[str, str]
+) -> set[str]:
+    """Modes of which a layout was measured: where a time was, a rate was, too."""
+    placements = [layout.placement for layout in layouts if layout.placement is not None]
+    return {
+        head
+        for head, mode in modes.items()
+        for placement in placements
+        if measured.run(placement, mode) or measured.run(placement, modes["latency"])
+    }
+
+
+def _name_kinds(
+    cells: Sequence[html.Td],
+    runs: Mapping[str, Any],
+    measured_modes: Collection[str],
+    badges: Sequence[Any],
+) -> None:
+    """Adds what the figures of a layout that was not measured are where others were: their heads do not say it then."""
+    for cell, (head, run) in zip(cells, runs.items(), strict=True):
+        if run is None and runs["latency"] is None and head in measured_modes:
+            cell.children = [*cell.children, " ", *badges]
+
+
 def _head(
     basis: Basis, energy: bool, unit: str, measured: Collection[str], doubtful: Any
 ) -> list[html.Th]:
-    """Heads of the columns of figures, with the kind of those that were worked out.
+    """Heads of the columns of figures, with their kind where all were worked out.
 
     Args:
         basis: what those are.
@@ -295,14 +323,9 @@ def _head(
         doubtful: stands beside that kind where a measurement contradicts it.
     """
 
-    kind: list[Any] = [basis_badge(basis), doubtful]
-    of_rate = [kind_badge(basis.kind, detail=basis.source.capitalize())]
+    kind = [] if "latency" in measured else [basis_badge(basis), doubtful]
+    of_rate = kind_badge(basis.kind, detail=basis.source.capitalize())
     tokens = unit == TOKENS_PER_SECOND
-    otherwise = html.Span("otherwise ", className="hint", title="Of layouts that were not measured")
-    if measured:
-        kind.insert(0, otherwise)
-    if "throughput" in measured:
-        of_rate.insert(0, otherwise)
 
     head = [
         html.Th(t)
@@ -324,7 +347,7 @@ def _head(
                 f"Max {unit}",
                 html.Span(", many at once", className="hint") if tokens else None,
                 " ",
-                *of_rate,
+                None if "throughput" in measured else of_rate,
             ],
             title=f"What was not measured is of the same kind as latency: {basis}. By the busiest processor, with a "
             f"{'sequence' if tokens else 'request'} for each device in flight; "
@@ -418,10 +441,15 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
             "OpenVINO’s query_model" if name == BY_OPENVINO else name.removesuffix(" (simulated)")
         )
         titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
+    said = {short: "\n".join(lines) for short, lines in titles.items()}
+    shown = list(said) if len(said) <= _MOST_ALIKE else list(said)[:1]
     words: list[Any] = ["the same: "]
-    for i, (short, lines) in enumerate(titles.items()):
+    for i, short in enumerate(shown):
         words += [", "] if i else []
-        words.append(html.Span(short, title="\n".join(lines)))
+        words.append(html.Span(short, title=said[short]))
+    if rest := [short for short in said if short not in shown]:
+        title = "\n".join(said[short] for short in rest)
+        words += [" and ", html.Span(f"{len(rest)} more", className="more", title=title)]
     return html.Div(words, className="hint alike")
 
 

@@ -43,6 +43,7 @@ from editor.web.panels.parts import (
     swatch,
     with_link,
 )
+from editor.web.panels.phases_panel import has_phases
 from editor.web.panels.weights import weights
 from editor.web.rule_rows import labels_of
 from editor.web.view import colours_of, measured_medians, op_costs, plan_costs
@@ -162,14 +163,21 @@ def _first_steps(document: Document) -> html.Details:
     """What a person who is new here may do, one thing after the other."""
     number = min(2, len(document.devices))
     other = document.devices[number - 1].name
-    steps = (
+    language = has_phases(document.graph)
+    steps = [
         "Fallbacks, below, lists the ops that the first device does not take, and why.",
         f"Press {number} for {other}, then click an op, or hold Shift and draw a box: these ops are pinned there, and the "
         "others are placed again around them. Ctrl+Z undoes it.",
-        "Benchmark runs the split model and compares it with the unsplit one.",
+        "If a device has little memory, write its limit in Memory, and choose the policy Optimal within memory."
+        + (
+            " The state grows with the context: the slider there says what a longer one takes."
+            * language
+        ),
+        "Benchmark runs the split model and compares it with the unsplit one"
+        + (", in mode Tokens over a prompt and the tokens after it." if language else "."),
         "Compare sets this plan beside what OpenVINO, Glow and ONNX Runtime would do, and beside the optimum.",
         "Export writes what a runtime loads, and a report.",
-    )
+    ]
     return html.Details(
         [html.Summary("New here? First steps"), html.Ol([html.Li(step) for step in steps])],
         className="first-steps",
@@ -542,9 +550,32 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
         _levels(document),
         html.H4("Time"),
         html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
+        *_held(graph, ops),
         html.H4("Op types"),
         facts([(name, str(n)) for name, n in top[:16]]),
     ]
+
+
+def _held(graph: Graph, ops: Sequence[int]) -> list[Any]:
+    """Bytes of the weights that ops read, each once, and of the states that they are the first to read."""
+    chosen = set(ops)
+    read = {t for op in ops for t in graph.op_reads[op].tolist() if t >= 0}
+    states, kept = 0, 0
+    for state in states_of(graph):
+        tensor = graph.tensor_index[state.input]
+        readers = graph.readers[tensor].tolist()
+        if readers and min(readers, key=lambda op: int(graph.rank[op])) in chosen:
+            tensor = graph.tensor_index[state.output] if state.inside else tensor
+            states, kept = states + 1, kept + max(int(graph.tensor_bytes[tensor]), 0)
+    weights_read = sum(
+        max(int(graph.tensor_bytes[t]), 0) for t in read if graph.tensor_is_constant[t]
+    )
+    rows = [("Weights", human_bytes(weights_read))] if weights_read else []
+    if states:
+        rows.append(
+            (pluralize(states, "state"), f"{human_bytes(kept)}, up to twice that in a step")
+        )
+    return [html.H4("Memory"), facts(rows)] if rows else []
 
 
 def _unpin() -> html.Button:

@@ -16,20 +16,16 @@ from editor.graph.required_sizes import most_positions
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
-from editor.runtimes.base import MemoryOverhead
 from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
-from editor.web.panels.parts import kind_badge, swatch
+from editor.web.panels.parts import ADDED, FAR_CONTEXT, kind_badge, swatch
+from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
-_TAKEN = (
-    "Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
-    "what its allocator keeps. The program itself and its libraries are not counted"
-)
 
 
 def memory_view(document: Document) -> list[Any]:
@@ -43,14 +39,12 @@ def memory_view(document: Document) -> list[Any]:
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
-    said = (
-        "What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads; "
-        "what another subgraph reads stays until that one ends. "
-    )
+    said = "Constants, and the tensors that a later op still reads. "
     return [
         html.P(
             [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
             className="hint wide",
+            title="While a run goes through its ops; what another subgraph reads stays until that one ends",
         ),
         *([] if context is None else [context]),
         *[
@@ -139,11 +133,14 @@ def _device(
                 **{"data-goto": f"op{op}"},
             ),
         ]
-    if device.overhead != MemoryOverhead():
+    if added := memory.added_by_runtime(number):
+        taken = device.peak + added
+        is_short = device.limit is not None and device.peak <= device.limit < taken
         words.append(
             html.Span(
-                f"; about {human_bytes(memory.taken_by([number]))} with what its runtime adds",
-                title=_TAKEN,
+                f"; about {human_bytes(taken)} with what its runtime adds",
+                className="short" if is_short else "",
+                title=ADDED,
             )
         )
     if device.unknown:
@@ -226,10 +223,6 @@ def _plot(
     )
 
 
-_FAR_CONTEXT = 131_072
-"""Tokens that the slider goes to where nothing limits the context"""
-
-
 def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Div | None:
     """Chooses a context: says what this split lacks there, and opens the plan for it; ``assets/context.js`` follows it.
 
@@ -239,41 +232,66 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     if not growing or not name:
         return None
     now = document.graph.define[name]
-    most = min(most_positions(document.graph), max(_FAR_CONTEXT, 2 * now))
+    most = min(most_positions(document.graph), max(FAR_CONTEXT, 2 * now))
     usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.5)}
     steps = sorted({now, *(tokens for tokens in usual if tokens <= most)})
-    devices = {device.name: device for device in document.devices}
+    memory = document.placement.run_memory
 
-    def said(tokens: int) -> str:
-        lacking = {
-            each.device: devices[each.device].lacking(each.needed(tokens)) for each in growing
-        }
-        over = [f"{human_bytes(size)} on {device}" for device, size in lacking.items() if size]
-        needed = sum(each.needed(tokens) - each.rest for each in growing)
-        fits = f"this split lacks {joined(over)}" if over else "this split fits"
-        return f"{tokens:,} tokens: {human_bytes(needed)} of states, {fits} (estimate)"
+    def said(tokens: int) -> tuple[str, str]:
+        """Words and their look."""
+        needed = memory.peaks | {each.device: each.needed(tokens) for each in growing}
+        over, short = [], []
+        for number, device in enumerate(document.devices):
+            size = needed[device.name]
+            taken = size + memory.added_by_runtime(number)
+            if lacking := device.lacking(size):
+                over.append(f"{human_bytes(lacking)} on {device.name}")
+            elif device.lacking(taken):
+                limit = human_bytes(device.memory or 0)
+                short.append(f"about {human_bytes(taken)} of {limit} on {device.name}")
+        kept = human_bytes(sum(each.kept(tokens) for each in growing))
+        fits, look = "this split fits", ""
+        if over:
+            fits, look = f"this split lacks {joined(over)}", "over"
+        elif short:
+            fits, look = f"{fits}, but not with what runtimes add: {joined(short)}", "short"
+        states = f"{kept} of states, up to twice that in a step"
+        return f"{tokens:,} tokens: {states}; {fits} (estimate)", look
 
     return html.Div(
         [
             html.B("Context"),
+            html.Span(f"in steps of {pluralize(growing[0].step, 'token')}", className="hint"),
             controls.PlainInput(
                 key=str(now),
                 type="range",
                 min=0,
                 max=len(steps) - 1,
                 defaultValue=steps.index(now),
-                **{"aria-label": "Tokens of context", "aria-valuetext": said(now)},
+                **{"aria-label": "Tokens of context", "aria-valuetext": said(now)[0]},
             ),
             html.Button("Plan for it", className="tool small", disabled=True),
-            html.Span(said(now), role="status"),
+            html.Span(said(now)[0], role="status", className=said(now)[1]),
+            *([_of_prompt()] if has_phases(document.graph) else []),
         ],
         className="context-plan",
         **{
             "data-context": name,
             "data-now": now,
-            "data-steps": json.dumps([[tokens, said(tokens)] for tokens in steps]),
+            "data-steps": json.dumps([[tokens, *said(tokens)] for tokens in steps]),
         },
     )
+
+
+def _of_prompt() -> html.Span:
+    """Says that a prompt at once may take more than steps do; the button fills in its length in Compare."""
+    place = html.Button(
+        "place both phases",
+        className="link",
+        title="Opens Compare, Prompt and tokens, with a prompt of this length",
+        **{"data-command": "run-phases-start"},
+    )
+    return html.Span(["A prompt at once may take more: ", place], className="hint")
 
 
 _CONTEXTS = 48

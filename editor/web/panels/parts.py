@@ -15,6 +15,14 @@ from editor.placement.placement import Placement
 from editor.text import human_bytes
 from editor.web import controls
 
+ADDED = (
+    "Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
+    "what its allocator keeps. The program itself and its libraries are not counted"
+)
+"""What a runtime adds to the memory of a run."""
+FAR_CONTEXT = 131_072
+"""Tokens of a context where nothing limits it"""
+
 
 def icon(name: str) -> html.Span:
     """A picture from ``assets/styles/icons.css``; the element around it carries the label."""

@@ -77,7 +77,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             title=f"The first token{further}, and the state once where it moves",
         )
     )
-    head.append(html.Td(""))
+    head.append(html.Th(html.Span("Actions", className="unseen")))
     elsewhere = {
         name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
         for name, each in phases.placements.items()
@@ -128,7 +128,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             [
                 html.Td(html.B(name)),
                 *(
-                    html.Td([swatch(colours[d]), f"{count:,} on {d}"])
+                    html.Td([swatch(colours[d]), f"{count:,} on {d}", *_peaks(phases, d, moved)])
                     for d, count in placement.op_counts.items()
                     if count
                 ),
@@ -169,6 +169,16 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             className="hint wide",
         ),
     ]
+
+
+def _peaks(phases: Phases, device: str, moved: int) -> list[Any]:
+    """What a device needs in either phase, where both have the same weights there: else each keeps the other's, too."""
+    if moved:
+        return []
+    prompt, token = (
+        human_bytes(each.run_memory.peaks[device]) for each in (phases.prompt, phases.token)
+    )
+    return [html.Span(f" peak {prompt} in the prompt, {token} in a token", className="hint")]
 
 
 def _outdated(document: Document) -> html.Div:

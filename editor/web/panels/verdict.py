@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from dash import html
 
 from editor.graph.graph import Graph
+from editor.graph.required_sizes import most_positions
 from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
@@ -31,6 +32,8 @@ from editor.web.contexts import is_at_sizes, lengths_of, of_run, of_sizes
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
+    ADDED,
+    FAR_CONTEXT,
     basis_badge,
     kind_badge,
     plan_as_button,
@@ -51,10 +54,6 @@ from editor.workspace.history import Run
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
-
-
-_FAR = 8
-"""Times the context of a plan: where it fits so much longer, nothing is said of it."""
 
 
 class Headline(NamedTuple):
@@ -146,14 +145,13 @@ def verdict(document: Document) -> list[Any]:
     if over := over_memory(document):
         return [_said(document)[0], _does_not_fit(document, over)]
     head, said, *assumed = _said(document)
-    if (remark := _fits_until(document)) is not None:
-        further = _further(document)
-        said = _sentence(remark, further, *(["; ", *said.children] if said else []))
+    if fits := _fits(document):
+        said = _sentence(*fits, *(["; ", *said.children] if said else []))
     if said is not None and document.placement.settings.policy == "pipeline":
         said = _of_pipeline(document, said)
     told = [head, said, *assumed]
     if (warning := _against_tables(document)) is not None:
-        says_more = remark is not None or measured_run(document) is not None
+        says_more = bool(fits) or measured_run(document) is not None
         told = [head, *([said] if says_more else []), warning, *assumed]
     return told
 
@@ -195,14 +193,26 @@ def _with_way(words: str, way: Any, title: str, look: str = "") -> html.P:
     )
 
 
+def _fits(document: Document) -> list[Any]:
+    """Up to which context the plan fits, and that it does not with what runtimes add; empty where neither is worth saying."""
+    until, over = _fits_until(document), document.placement.run_memory.over_with_runtimes
+    said: list[Any] = [] if until is None else [until, _further(document)]
+    if over:
+        words = f"but not with what runtimes add ({over})"
+        told = f", {words}" if said else f"fits, {words}"
+        said.insert(1, html.Span(told, className="warn", title=ADDED))
+    return said
+
+
 def _fits_until(document: Document) -> html.Button | None:
-    """The context at which the plan no longer fits, where that is not far beyond the one that it is planned for."""
+    """The context at which the plan no longer fits, where the model takes a longer one."""
     if all(device.memory is None for device in document.devices):
         return None
+    most = min(most_positions(document.graph), FAR_CONTEXT)
     full = [
         (each.fits_until, each)
         for each in state_memory(document.placement)
-        if each.fits_until is not None and each.fits_until < _FAR * max(each.context, 1)
+        if each.fits_until is not None and each.fits_until < most
     ]
     if not full:
         return None

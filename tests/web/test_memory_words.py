@@ -1,0 +1,117 @@
+"""What the page says of a limit of memory: beside what runtimes add, and of the context up to which a plan fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from conftest import write_dag
+from decoders import plain_decoder
+
+import editor
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.placement.state_memory import state_memory
+from editor.sandbox.jobs import JobService
+from editor.text import human_bytes
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.panels import inspector
+from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.verdict import verdict
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
+    yield made
+    made.close()
+
+
+def decoder(state: AppState, folder: Path, memory: int | None) -> Document:
+    """A small decoder on a CPU of so many bytes."""
+    path = plain_decoder(folder / "decoder.onnx")
+    entry: Mapping[str, object] = {"name": "A", "backendName": "CPU"}
+    limit = {} if memory is None else {"memory": memory}
+    sizes = proposed_sizes(editor.load_model(path))
+    return state.open(OpenRequest(str(path), [{**entry, **limit}], define=sizes))
+
+
+def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The page said "this split fits", and beside it that about more than the limit is needed."""
+    memory = decoder(state, tmp_path, None).placement.run_memory
+    peak, taken = memory.peaks["A"], memory.taken_by([0])
+    assert taken > 1.05 * peak
+    tight = decoder(state, tmp_path, peak + (taken - peak) // 2)
+    said = tight.placement.run_memory.over_with_runtimes
+    assert re.fullmatch(r"about [\d.]+ [kM]B of [\d.]+ [kM]B on A", said)
+    assert f"but not with what runtimes add ({said})" in str(verdict(tight))
+    view = str(memory_view(tight))
+    assert f"this split fits, but not with what runtimes add: {said}" in view
+    assert "with what its runtime adds', className='short'" in view
+    roomy = decoder(state, tmp_path, 10_000 * taken)
+    assert roomy.placement.run_memory.over_with_runtimes == ""
+    assert "runtimes add" not in str(verdict(roomy)) + str(memory_view(roomy))
+    over = decoder(state, tmp_path, peak - 1)
+    assert over.placement.run_memory.over_with_runtimes == "", "it does not fit at all"
+
+
+def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
+    state: AppState, tmp_path: Path
+) -> None:
+    """The slider said twice what stood below it, and a plan was "full" at a context whose prompt did not fit."""
+    document = decoder(state, tmp_path, 8_000_000)
+    (kept,) = state_memory(document.placement)
+    view = str(memory_view(document))
+    size = human_bytes(kept.bytes)
+    assert f"'{kept.context} tokens: {size} of states, up to twice that in a step; " in view
+    assert f": {size} at {kept.context} tokens" in view
+    assert f"full at about {kept.fits_until:,} tokens in steps of 1 token (estimate)" in view
+    assert "A prompt at once may take more: " in view
+
+
+@pytest.mark.parametrize("times", [2, 20])
+def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
+    state: AppState, tmp_path: Path, times: int
+) -> None:
+    """It was no longer said once a better plan fitted eight times its context."""
+    (kept,) = state_memory(decoder(state, tmp_path, None).placement)
+    document = decoder(state, tmp_path, kept.needed(times * kept.context))
+    (now,) = state_memory(document.placement)
+    assert now.fits_until == pytest.approx(times * now.context, abs=1)
+    assert f"fits up to about {now.fits_until:,} tokens" in str(verdict(document))
+    endless = decoder(state, tmp_path, kept.needed(1_000_000))
+    assert "fits up to" not in str(verdict(endless))
+
+
+def test_first_steps_name_memory_and_tokens(state: AppState, tmp_path: Path) -> None:
+    said = str(inspector.plan(decoder(state, tmp_path, None)))
+    assert "choose the policy Optimal within memory. The state grows with the context" in said
+    assert "in mode Tokens over a prompt" in said
+    plain = write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(4)])
+    said = str(inspector.plan(state.open(OpenRequest(str(plain), [{"backendName": "CPU"}]))))
+    assert "choose the policy Optimal within memory." in said
+    assert "Tokens" not in said and "The state grows" not in said
+
+
+def test_a_selection_says_what_it_takes_along(state: AppState, tmp_path: Path) -> None:
+    """Layers are moved for their bytes, and only times of a selection were shown."""
+    document = decoder(state, tmp_path, None)
+    (kept,) = state_memory(document.placement)
+    ops = document.placement.placed_ops.tolist()
+    whole = str(inspector.several(document, ops))
+    constants = human_bytes(document.placement.run_memory.devices[0].constants)
+    assert f"Dt('Weights'), Dd('{constants}')" in whole
+    states = (
+        f"Dt('{kept.states} states'), Dd('{human_bytes(kept.bytes)}, up to twice that in a step')"
+    )
+    assert states in whole
+    first = set(document.graph.readers[document.graph.tensor_index["past_key_values.0.key"]])
+    some = str(inspector.several(document, [op for op in ops if op in first]))
+    assert f"Dt('1 state'), Dd('{human_bytes(kept.bytes // kept.states)}, " in some
+    assert "'Weights'" not in some
