@@ -24,9 +24,9 @@ from editor.web.panels.runs_table import runs_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
-from editor.web.unsplit import without_room
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.unsplit import without_room
 
 
 @pytest.fixture

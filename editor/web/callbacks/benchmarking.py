@@ -26,9 +26,9 @@ from editor.web.panels.benchmark_panel import (
 )
 from editor.web.panels.charts import live_figure
 from editor.web.panels.runs_table import runs_view
-from editor.web.unsplit import without_room
 from editor.web.view import colours_of
 from editor.workspace.document import Document
+from editor.workspace.unsplit import without_room
 
 
 def register(app: Dash, state: AppState) -> None:

@@ -13,11 +13,11 @@ from editor.kinds import NO_DIFFERENCE, Basis, Kind, by_factor, compare_medians,
 from editor.placement.choices import PRESENT
 from editor.placement.placement import Placement
 from editor.text import human_seconds, in_words, pluralize
-from editor.web.contexts import are_alike, of_run
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.view import Measured, colours_of, layout_costs, part_colours
+from editor.workspace.contexts import are_alike, of_run
 from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
 from editor.workspace.history import Run

@@ -10,8 +10,8 @@ from dash import html
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, told_apart, too_close
 from editor.placement.placement import Placement
 from editor.text import human_joules, pluralize, rough_rate, roughly
-from editor.web.contexts import are_alike, of_run
 from editor.web.panels.parts import kind_badge, swatch
+from editor.workspace.contexts import are_alike, of_run
 from editor.workspace.history import Run
 
 _TOO_CLOSE = "too close to call"

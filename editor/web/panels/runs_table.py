@@ -11,11 +11,11 @@ from dash import html
 from editor.graph.states import TOKENS_PER_SECOND
 from editor.kinds import Kind
 from editor.text import human_rate, human_seconds
-from editor.web.contexts import of_run
 from editor.web.panels.outputs_check import stand_ins_row
 from editor.web.panels.parts import kind_badge
-from editor.web.unsplit import without_room
+from editor.workspace.contexts import of_run
 from editor.workspace.document import Document
+from editor.workspace.unsplit import without_room
 
 
 def runs_view(document: Document) -> list[Any]:

@@ -28,7 +28,6 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
-from editor.web.contexts import is_at_sizes, lengths_of, of_run, of_sizes
 from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
@@ -39,7 +38,6 @@ from editor.web.panels.parts import (
     plan_as_button,
     unpin_forced_button,
 )
-from editor.web.unsplit import without_room
 from editor.web.view import (
     baselines_of,
     best_unsplit,
@@ -49,8 +47,10 @@ from editor.web.view import (
     memory_of,
     plan_costs,
 )
+from editor.workspace.contexts import is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
+from editor.workspace.unsplit import without_room
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""

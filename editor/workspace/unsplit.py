@@ -11,7 +11,7 @@ from editor.graph.graph import Graph
 from editor.placement.placement import Placement, solve
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes
-from editor.web.contexts import lengths_of
+from editor.workspace.contexts import lengths_of
 from editor.workspace.history import Run
 from editor.workspace.layouts import on_one_device
 
