@@ -199,7 +199,7 @@ def test_an_unsplit_model_that_does_not_fit_is_said_so_wherever_it_stands(
     whole = replace(figures, name="unsplit on B", token=spread(0.01))
     tokens = TokenBenchmark("plan", 8, 4, 1, figures, (whole,), {}, 1e-7, "B", False, ())
     said = texts(tokens_view(tokens, lacks))
-    assert "does not fit: needs 72 MB of 60 MB" in said and "slower" not in said
+    assert "not compared: unsplit, it needs 72 MB of 60 MB" in said and "slower" not in said
 
 
 @pytest.mark.parametrize("simulated", [False, True])

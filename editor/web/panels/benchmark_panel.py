@@ -308,7 +308,7 @@ def tokens_view(result: TokenBenchmark, unfit: Mapping[str, str] = NO_ROOM) -> l
 
     def against(each: TokenFigures) -> str:
         lacks = unfit.get(each.name.removeprefix("unsplit on "))
-        return f"does not fit: {lacks}" if lacks else result.against(each)
+        return f"not compared: unsplit, it {lacks}" if lacks else result.against(each)
 
     simulated = result.simulated  # stand-ins have no speed
     figures = [*([] if simulated else [result.figures]), *result.timed]
