@@ -69,7 +69,7 @@ def watts_notice(devices: Sequence[str], asked: m.Automatic) -> html.Div:
     edit = asked.model_dump(exclude={"sequence"}, exclude_none=True)
     solve = html.Button("Solve", className="tool small", **{"data-state-watts": json.dumps(edit)})
     return notice(
-        "Least energy goes by the watts that each device takes while it works. The device table keeps them.",
+        "Least energy goes by the watts of each device at work; the device table keeps them.",
         way=html.Div([*fields, solve], className="watts"),
     )
 
