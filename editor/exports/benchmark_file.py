@@ -137,6 +137,7 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
                 "problem": b["problem"],
                 "throughput": b["throughput"],
                 "throughput_interval": b.get("throughput_interval"),
+                "lacks": b.get("lacks", ""),
             }
             for b in result["baselines"]
         ],

@@ -27,6 +27,7 @@ from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
 from editor.placement.rules import rule_in_words
+from editor.placement.unsplit import unsplit_lacks
 from editor.text import (
     human_bytes,
     human_rate,
@@ -117,7 +118,7 @@ def _result(
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
     if not singles:
-        return f"{said}: no device runs the whole model{end}", ""
+        return f"{said}: {_no_single(placement)}{end}", ""
     best = min(singles, key=lambda name: singles[name])
     theirs, ours = singles[best], totals["latency"]
     if totals["throughput"]:
@@ -133,14 +134,24 @@ def _result(
 
 
 def _singles(placement: Placement, costs: Costs) -> dict[str, float]:
-    """Device -> seconds of the whole model, of those that can run it and are not much slower than their hardware."""
+    """Device -> seconds of the whole model, of those that can run it, have room and are not much slower than hardware."""
     graph, placed = placement.graph, placement.placed_ops
-    unsplit = np.zeros(len(graph), np.int64)
+    unsplit, lacking = np.zeros(len(graph), np.int64), unsplit_lacks(placement)
     return {
         device.name: price(graph, costs, np.full(len(graph), d), placed, unsplit).total
         for d, device in enumerate(placement.devices)
-        if placement.constraints.able[placed, d].all() and device.slowdown <= 1
+        if placement.constraints.able[placed, d].all()
+        and device.slowdown <= 1
+        and device.name not in lacking
     }
+
+
+def _no_single(placement: Placement) -> str:
+    """Why there is no device alone to compare a plan with."""
+    lacking = [f"{name} {lacks}" for name, lacks in unsplit_lacks(placement).items()]
+    if lacking:
+        return f"the whole model fits no device ({joined(lacking)})"
+    return "no device runs the whole model"
 
 
 _MOST_TYPES = 3
@@ -244,7 +255,11 @@ def _token(report: Mapping[str, Any]) -> str:
 def _against(measured: Mapping[str, Any], many: bool, alone: str, unit: str) -> tuple[str, str]:
     """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model; and its device."""
     key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
-    found = [b for b in measured["baselines"] if b[key] and b.get(limits)]
+    ran = [b for b in measured["baselines"] if b[key] and b.get(limits)]
+    found = [b for b in ran if not b["lacks"]]
+    if ran and not found and not alone:
+        lacking = joined([f"{b['device']} {b['lacks']}" for b in ran])
+        return f"Not splitting does not fit: {lacking}.", ""
     if not found or not measured[limits]:
         return "It is not split." if alone else "There is no unsplit model to compare it with.", ""
     best = (max if many else min)(found, key=lambda b: b[key])

@@ -33,9 +33,9 @@ def _speed(measured: Mapping[str, Any]) -> list[str]:
             if many and b.get("throughput")
             else human_seconds(b["median"] or 0)
         )
-        lines.append(
-            f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}."
-        )
+        said = figure if b["median"] is not None else b["problem"] or "not measured"
+        lacks = f" (does not fit: {b['lacks']})" if b["lacks"] else ""
+        lines.append(f"Unsplit on {b['device']}: {said}{lacks}.")
     return lines
 
 

@@ -29,6 +29,7 @@ from editor.placement.chosen_costs import (
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
+from editor.placement.unsplit import on_one_device
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
@@ -36,7 +37,7 @@ from editor.web.rule_rows import rules_data
 from editor.workspace.contexts import is_at_sizes, is_of_lengths, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.layouts import Layout, on_one_device
+from editor.workspace.layouts import Layout
 
 
 def view_of(document: Document) -> View:

@@ -32,6 +32,12 @@ def lengths_of(run: Run | None) -> Lengths | None:
     return Lengths(int(run.figures["prompt"]), int(run.figures["new"]))
 
 
+def context_of(run: Run | None) -> int:
+    """Tokens before the last step of a run whose tokens were measured; 0 of other runs."""
+    lengths = lengths_of(run)
+    return lengths.before_last if lengths else 0
+
+
 def alike(one: float, other: float) -> bool:
     """Whether so many tokens before a step are about as many as others."""
     few, many = sorted((max(one, 1), max(other, 1)))

@@ -15,6 +15,7 @@ from editor.placement.chosen_costs import assumed_speeds, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.energy import joules_of
 from editor.placement.placement import Placement, Settings, solve
+from editor.placement.unsplit import on_one_device
 from editor.workspace.recorded import hetero_devices, settings_of_hetero
 from editor.workspace.solver import first_decisions, identity, settings_of
 
@@ -148,21 +149,6 @@ def ready_made_settings(now: Placement) -> dict[str, Settings]:
     energy = LEAST_ENERGY if all(d.power is not None for d in now.devices) else {}
     made = READY_MADE | within | energy | on_one_device(now)
     return {name: _with_costs(settings, source) for name, settings in made.items()}
-
-
-def on_one_device(now: Placement) -> dict[str, Settings]:
-    """The whole model on each device that can run it, which is what a split has to beat.
-
-    Not on those that are much slower than their hardware: beside them all others look alike.
-    """
-    if len(now.devices) == 1:
-        return {}
-    able = now.constraints.able[~now.graph.op_is_constant]
-    return {
-        f"all on {device.name}": Settings("priority", {"first": device.name})
-        for d, device in enumerate(now.devices)
-        if able[:, d].all() and device.slowdown <= 1
-    }
 
 
 def _with_costs(settings: Settings, source: str) -> Settings:

@@ -246,3 +246,27 @@ def test_a_model_without_ops_has_a_report(tmp_path: Path, form: str) -> None:
     (path,) = plan.export(form, tmp_path / "out")
     assert "No op runs: the outputs are inputs or constants." in path.read_text()
     assert examples(plan.graph) == (), "there is nothing to find"
+
+
+def test_a_plan_is_not_compared_with_a_model_that_does_not_fit_unsplit(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
+    table = [
+        {"name": "A", "backendName": "CPU", "memory": "12MB"},
+        {"name": "B", "backendName": "openvino", "memory": "12MB"},
+    ]
+    plan = editor.partition(mobilenet, table, policy="memory")
+    assert len(plan.subgraphs) > 1
+    report = json.loads(plan.export("json", tmp_path)[0].read_text())
+    lacking = r"\(A needs [\d.]+ MB of 12 MB and B needs [\d.]+ MB of 12 MB\)"
+    assert re.search(
+        f"the whole model fits no device {lacking};", report["first_page"]["conclusion"][0]
+    )
+    result = plan.benchmark(seconds=0.2)
+    unsplit = [line for line in result.text().splitlines() if line.startswith("Unsplit on ")]
+    assert len(unsplit) == 2
+    assert all(re.search(r"; does not fit: needs [\d.]+ MB of 12 MB$", line) for line in unsplit)
+    (tmp_path / "run.json").write_text(json.dumps(result.to_dict()))
+    (path,) = plan.export("json", tmp_path, measured=str(tmp_path / "run.json"))
+    words = json.loads(path.read_text())["first_page"]["verdict"]["words"]
+    assert re.match(r"Not splitting does not fit: A needs [\d.]+ MB of 12 MB and B needs ", words)

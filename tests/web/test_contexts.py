@@ -13,6 +13,7 @@ from decoders import plain_decoder
 from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
+from editor.placement.unsplit import unsplit_lacks
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
@@ -26,7 +27,6 @@ from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.unsplit import without_room
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
         "baselines": {"Host": 0.015, "Card": 0.008},
         "baseline_intervals": {"Host": [0.014, 0.017], "Card": [0.007, 0.009]},
     }
-    assert set(without_room(placement)) == {"Host"}
-    assert set(without_room(placement, context=2000)) == {"Card", "Host"}
+    assert set(unsplit_lacks(placement)) == {"Host"}
+    assert set(unsplit_lacks(placement, context=2000)) == {"Card", "Host"}
     tight.keep_run(tokens(120, **beside), "automatic", placement)
     said = str(verdict(tight))
     assert (

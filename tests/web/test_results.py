@@ -189,11 +189,13 @@ def test_an_unsplit_model_that_does_not_fit_is_said_so_wherever_it_stands(
     unsplit: BenchmarkResult,
 ) -> None:
     lacks, colours = {"B": "needs 72 MB of 60 MB"}, {"A": "#000000", "B": "#ffffff"}
-    cards = [texts(card) for card in result_view(unsplit, colours, "", lacks)[0].children]
+    beside = [replace(b, lacks=lacks.get(b.device, "")) for b in unsplit.baselines]
+    result = replace(unsplit, baselines=tuple(beside))
+    cards = [texts(card) for card in result_view(result, colours)[0].children]
     (of_it,) = [card for card in cards if "Unsplit on B" in card]
-    assert "Does not fit: needs 72 MB of 60 MB" in of_it
+    assert "does not fit: needs 72 MB of 60 MB" in of_it
     assert not re.search("slower|faster|difference", of_it)
-    chart = versus_chart(unsplit, [], "this", "light", lacks)
+    chart = versus_chart(result, [], "this", "light")
     assert chart is not None and "Unsplit on B, does not fit" in str(chart.figure)
     figures = TokenFigures("plan", spread(0.05), spread(0.04), 25.0, ((8, 0.04),))
     whole = replace(figures, name="unsplit on B", token=spread(0.01))

@@ -77,6 +77,7 @@ from editor.placement.choices import AIMS
 from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, predicted_rate
 from editor.placement.energy import energy_of
 from editor.placement.placement import Placement
+from editor.placement.unsplit import unsplit_lacks
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, runtime_of, stand_in
 
@@ -473,6 +474,7 @@ class Benchmark:
                     _shown(name, d, own),
                     _described(placement, d.settings, d.description),
                     baselines.get(name),
+                    _lacks(placement, d.settings),
                 )
                 for name, d in self._names.items()
             ),
@@ -585,12 +587,13 @@ class Benchmark:
         return tuple(note for note in notes if note)
 
     def _baseline(
-        self, name: str, shown: str, description: str, contender: Contender | None
+        self, name: str, shown: str, description: str, contender: Contender | None, lacks: str
     ) -> Baseline:
         """Returns the time of the unsplit model on a device: by its name here, and as the plan calls it."""
         problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
-            return Baseline(shown, description, None, None, None, problem or "not measured")
+            problem = problem or "not measured"
+            return Baseline(shown, description, None, None, None, problem, lacks=lacks)
         spread = Spread.of([t.total for t in contender.times], contender.turns)
         return Baseline(
             shown,
@@ -600,6 +603,7 @@ class Benchmark:
             rate_interval(contender),
             "",
             self._meter.uses(contender.tally),
+            lacks,
         )
 
     def _sample(
@@ -656,6 +660,13 @@ def _long_name(device: Device) -> str:
 def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
     """Returns the name of a device of the benchmark in a plan with these names of its own."""
     return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
+
+
+def _lacks(placement: Placement, settings: tuple[object, ...]) -> str:
+    """What devices of these settings lack for the whole model; "" where one of them has room for it."""
+    lacking = unsplit_lacks(placement)
+    found = [lacking.get(d.name, "") for d in placement.devices if d.settings == settings]
+    return found[0] if found and all(found) else ""
 
 
 def _described(placement: Placement, settings: tuple[object, ...], description: str) -> str:

@@ -203,6 +203,8 @@ class Baseline:
     """Why there is no time; "" when there is."""
     energy_measured: tuple[EnergyUse, ...] = ()
     """By each counter that can be read"""
+    lacks: str = ""
+    """"needs 72 MB of 60 MB", of a device whose memory in the table is too small for the whole model; else ""."""
 
     @property
     def rate(self) -> str:
@@ -486,9 +488,11 @@ class BenchmarkResult:
         return "\n".join([*self._per_subgraph(), *self._totals(), *self._comparison()])
 
     def ratio_to(self, baseline: Baseline) -> str:
-        """Text that compares the plan with a baseline; "" when the baseline was not measured."""
+        """Text that compares the plan with a baseline that fits; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
+        if baseline.lacks:
+            return f"does not fit: {baseline.lacks}"
         if self.estimated:
             return "stand-ins ran for planned devices, which says nothing about this plan's speed"
         if len(self.subgraphs) == 1 and self.subgraphs[0].device == baseline.device:

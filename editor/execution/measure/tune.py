@@ -70,6 +70,8 @@ class Tuned:
         """How a candidate or the unsplit model compares with the plan: "12 % faster", "too close to call"."""
         if self._present is None or result is self._present:
             return ""
+        if isinstance(result, Baseline) and result.lacks:
+            return f"does not fit: {result.lacks}"
         return compared(result, self._present, self.mode)
 
     def is_faster(self, result: BenchmarkResult) -> bool:

@@ -10,6 +10,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.graph.states import Lengths, unit_of_rate
+from editor.placement.unsplit import unsplit_lacks
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
 from editor.web.panels.accuracy import accuracy_view, kept_accuracy
@@ -28,7 +29,6 @@ from editor.web.panels.charts import live_figure
 from editor.web.panels.runs_table import runs_view
 from editor.web.view import colours_of
 from editor.workspace.document import Document
-from editor.workspace.unsplit import without_room
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -98,14 +98,13 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return profile_view(document, found), wrong
     placement = benchmark.plan.placement
     if benchmark.kind == "tune":
-        return tuned_view(found, without_room(placement)), wrong
+        return tuned_view(found), wrong
     if benchmark.kind == "accuracy":
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
         context = Lengths(found.prompt, found.new).before_last
-        return tokens_view(found, without_room(placement, context=context)), wrong
-    unit, unfit = unit_of_rate(document.graph), without_room(placement)
-    return result_view(found[0], colours_of(document), unit, unfit), wrong
+        return tokens_view(found, unsplit_lacks(placement, context)), wrong
+    return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
 
 
 def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple[Any, Any]:
@@ -113,8 +112,7 @@ def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple
     beside = None
     if benchmark.kind == "benchmark" and benchmark.job.done and benchmark.has_result:
         result, plan = benchmark.job.result(0)[0], benchmark.plan.placement
-        unfit = without_room(plan)
-        beside = versus_chart(result, document.runs(), plan.fingerprint, scheme, unfit)
+        beside = versus_chart(result, document.runs(), plan.fingerprint, scheme)
     return _chart(document, benchmark, scheme), beside
 
 
@@ -130,7 +128,7 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:
         return None
-    colours, unfit = colours_of(document), without_room(benchmark.plan.placement)
+    colours, unfit = colours_of(document), unsplit_lacks(benchmark.plan.placement)
     figure = live_figure(samples, benchmark.devices, colours, scheme, _medians(benchmark), unfit)
     return chart(figure)
 

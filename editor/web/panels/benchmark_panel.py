@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import dcc, html
@@ -22,7 +22,6 @@ from editor.web.panels.accuracy import kept_accuracy
 from editor.web.panels.after_run import CALIBRATES, MOST_SECONDS, why_no_calibration
 from editor.web.panels.charts import PLAN_COLOUR, Bar, versus_figure
 from editor.web.panels.outputs_check import (
-    NO_ROOM,
     baseline_card,
     memory_cards,
     outputs_card,
@@ -190,7 +189,6 @@ def versus_chart(
     runs: Sequence[Run],
     fingerprint: str,
     scheme: str,
-    unfit: Collection[str] = (),
 ) -> dcc.Graph | None:
     """The measured plan beside not splitting and the latest run of each other layout; None where stand-ins ran.
 
@@ -199,7 +197,6 @@ def versus_chart(
         runs: those of the document, the newest first.
         fingerprint: of this plan, which is among them.
         scheme: "light" or "dark".
-        unfit: devices without room for the whole model.
     """
     if result.estimated:
         return None
@@ -220,7 +217,7 @@ def versus_chart(
     bars = [bar(name, result.throughput, of(result.total), result.throughput_interval, plan)]
     bars += [
         bar(
-            _named_unsplit(b.device, unfit),
+            f"Unsplit on {b.device}{', does not fit' if b.lacks else ''}",
             b.throughput,
             of(b.time),
             b.throughput_interval,
@@ -242,10 +239,6 @@ def versus_chart(
     bars = bars[:_MOST_BARS]
     unit = "requests/s" if many else "ms"
     return chart(versus_figure(bars, unit, scheme), "bench-versus-chart", 52 + 27 * len(bars))
-
-
-def _named_unsplit(device: str, unfit: Collection[str]) -> str:
-    return f"Unsplit on {device}{', does not fit' if device in unfit else ''}"
 
 
 _MOST_BARS = 10
@@ -279,20 +272,15 @@ def idle() -> html.Table:
     )
 
 
-def result_view(
-    result: BenchmarkResult,
-    colours: dict[str, str],
-    unit: str = "",
-    unfit: Mapping[str, str] = NO_ROOM,
-) -> list[Any]:
+def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = "") -> list[Any]:
     """Summary, timeline and table of a finished benchmark; of stand-ins only whether outputs match.
 
-    ``unit`` is what the headline calls requests per second; ``unfit`` as for ``baseline_card``.
+    ``unit`` is what the headline calls requests per second.
     """
     if result.estimated:
-        return stand_ins_view(result, colours, unfit)
+        return stand_ins_view(result, colours)
     return [
-        _cards(result, unfit),
+        _cards(result),
         html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
@@ -303,11 +291,14 @@ def result_view(
     ]
 
 
-def tokens_view(result: TokenBenchmark, unfit: Mapping[str, str] = NO_ROOM) -> list[Any]:
-    """What tokens take on the plan and unsplit, and by the length of the context; ``unfit`` as for ``baseline_card``."""
+def tokens_view(result: TokenBenchmark, lacking: Mapping[str, str] | None = None) -> list[Any]:
+    """What tokens take on the plan and unsplit, and by the length of the context.
+
+    ``lacking``: what devices lack for the whole model at that context.
+    """
 
     def against(each: TokenFigures) -> str:
-        lacks = unfit.get(each.name.removeprefix("unsplit on "))
+        lacks = (lacking or {}).get(each.name.removeprefix("unsplit on "))
         return f"not compared: unsplit, it {lacks}" if lacks else result.against(each)
 
     simulated = result.simulated  # stand-ins have no speed
@@ -358,7 +349,7 @@ def tokens_view(result: TokenBenchmark, unfit: Mapping[str, str] = NO_ROOM) -> l
     ]
 
 
-def _cards(result: BenchmarkResult, unfit: Mapping[str, str]) -> html.Div:
+def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
     text = result.comparison_with_prediction
     why = f": {result.surprise}" if result.surprise else ""
@@ -382,7 +373,7 @@ def _cards(result: BenchmarkResult, unfit: Mapping[str, str]) -> html.Div:
             shown=2,
         )
     ]
-    cards += [baseline_card(result, b, unfit) for b in result.baselines]
+    cards += [baseline_card(result, b) for b in result.baselines]
     cards += [outputs_card(result), *memory_cards(result)]
     return html.Div(cards, className="cards", id="bench-cards")
 
@@ -565,8 +556,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned, unfit: Mapping[str, str] = NO_ROOM) -> list[Any]:
-    """The candidates, fastest first, each with a button that takes it; ``unfit`` as for ``baseline_card``."""
+def tuned_view(tuned: Tuned) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it."""
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
@@ -615,7 +606,7 @@ def tuned_view(tuned: Tuned, unfit: Mapping[str, str] = NO_ROOM) -> list[Any]:
             )
         )
     rows += [
-        _unsplit_row(baseline, tuned, unfit.get(baseline.device, ""))
+        _unsplit_row(baseline, tuned)
         for baseline in tuned.results[0].baselines
         if baseline.time is not None and baseline.device not in merged
     ]
@@ -664,8 +655,8 @@ def _is_unsplit(result: BenchmarkResult, baseline: Baseline) -> bool:
     )
 
 
-def _unsplit_row(baseline: Baseline, tuned: Tuned, lacks: str) -> html.Tr:
-    """The unsplit model, which was measured beside the candidates; ``lacks`` says why it does not fit."""
+def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
+    """The unsplit model, which was measured beside the candidates."""
     assert baseline.time is not None
     median, rate = human_seconds(baseline.time.median), f"{baseline.throughput or 0:.1f}"
     interval = f"{human_seconds(baseline.time.low)} to {human_seconds(baseline.time.high)}"
@@ -682,7 +673,7 @@ def _unsplit_row(baseline: Baseline, tuned: Tuned, lacks: str) -> html.Tr:
             html.Td([first, " ", kind_badge(Kind.MEASUREMENT)]),
             html.Td(interval),
             html.Td(second),
-            html.Td(f"does not fit: {lacks}" if lacks else tuned.evidence(baseline)),
+            html.Td(tuned.evidence(baseline)),
             html.Td("—"),
             html.Td("1"),
             html.Td(),

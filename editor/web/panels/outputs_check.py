@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from dash import html
@@ -20,13 +19,9 @@ from editor.web.panels.parts import (
     swatch,
 )
 
-NO_ROOM: Mapping[str, str] = MappingProxyType({})
 
-
-def stand_ins_view(
-    result: BenchmarkResult, colours: Mapping[str, str], unfit: Mapping[str, str] = NO_ROOM
-) -> list[Any]:
-    """Whether the outputs match, and what ran in place of what; ``unfit`` as for ``baseline_card``."""
+def stand_ins_view(result: BenchmarkResult, colours: Mapping[str, str]) -> list[Any]:
+    """Whether the outputs match, and what ran in place of what."""
     absent = list(dict.fromkeys(ran.device for ran in result.ran_on if ran.is_stand_in))
     rows = [
         html.Tr(
@@ -51,7 +46,7 @@ def stand_ins_view(
             [
                 outputs_card(result),
                 *_predicted_card(result),
-                *(baseline_card(result, b, unfit) for b in result.baselines if b.time is not None),
+                *(baseline_card(result, b) for b in result.baselines if b.time is not None),
                 *memory_cards(result),
             ],
             className="cards",
@@ -77,13 +72,8 @@ def _predicted_card(result: BenchmarkResult) -> list[html.Div]:
     return [card("The plan", value, "not measured: a stand-in ran")]
 
 
-def baseline_card(
-    result: BenchmarkResult, baseline: Baseline, unfit: Mapping[str, str] = NO_ROOM
-) -> html.Div:
-    """What the unsplit model took on one device, or why it has no time.
-
-    ``unfit`` says of devices what they lack for the whole model: with that no plan is compared.
-    """
+def baseline_card(result: BenchmarkResult, baseline: Baseline) -> html.Div:
+    """What the unsplit model took on one device, or why it has no time."""
     title, time = f"Unsplit on {baseline.device}", baseline.time
     if time is None:
         return card(title, [html.B("—")], baseline.problem)
@@ -91,9 +81,7 @@ def baseline_card(
     runs = "one run" if time.count == 1 else f"{time.count} runs"
     median = human_seconds(time.median)
     large = rate_of(baseline.throughput or 0) if many else [html.B(median)]
-    ratio = "" if result.estimated else result.ratio_to(baseline)
-    if baseline.device in unfit:
-        ratio = f"Does not fit: {unfit[baseline.device]}"
+    ratio = "" if result.estimated and not baseline.lacks else result.ratio_to(baseline)
     sure = [time.precision] if time.count > 1 else []
     small = [baseline.interval, f"median {median} a request"] if many else [*sure, baseline.rate]
     return card(

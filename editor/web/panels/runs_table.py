@@ -10,12 +10,12 @@ from dash import html
 
 from editor.graph.states import TOKENS_PER_SECOND
 from editor.kinds import Kind
+from editor.placement.unsplit import unsplit_lacks
 from editor.text import human_rate, human_seconds
 from editor.web.panels.outputs_check import stand_ins_row
 from editor.web.panels.parts import kind_badge
-from editor.workspace.contexts import of_run
+from editor.workspace.contexts import context_of, of_run
 from editor.workspace.document import Document
-from editor.workspace.unsplit import without_room
 
 
 def runs_view(document: Document) -> list[Any]:
@@ -32,7 +32,7 @@ def runs_view(document: Document) -> list[Any]:
     rows = []
     for run in runs:
         f = run.figures
-        unsplit = _unsplit(f, without_room(document.placement, run)) or "—"
+        unsplit = _unsplit(f, unsplit_lacks(document.placement, context_of(run))) or "—"
         named = [
             html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
             html.Td(run.when[:19].replace("T", " ") + " UTC"),

@@ -16,6 +16,7 @@ from editor.placement.chosen_costs import left_out
 from editor.placement.energy import energy_of
 from editor.placement.run_memory import weight_bytes
 from editor.placement.state_memory import state_memory
+from editor.placement.unsplit import unsplit_lacks
 from editor.placement.wrong_types import wrong_types
 from editor.text import (
     human_bytes,
@@ -47,10 +48,9 @@ from editor.web.view import (
     memory_of,
     plan_costs,
 )
-from editor.workspace.contexts import is_at_sizes, lengths_of, of_run, of_sizes
+from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.unsplit import without_room
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
@@ -291,7 +291,7 @@ def _said(document: Document) -> list[Any]:
             said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight, "
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
-        unfit = without_room(document.placement, now.run)
+        unfit = unsplit_lacks(document.placement, context_of(now.run))
         beside = _beside_unsplit(figures, _alone(document), unit, unfit)
         return [
             _headline(now, doubtful_badge(document) or way_to_profile(document)),

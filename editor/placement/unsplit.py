@@ -1,4 +1,4 @@
-"""Devices that have no room for the whole model, though a benchmark ran it there."""
+"""The whole model on one device, which is what a split has to beat, and what devices lack for that."""
 
 from __future__ import annotations
 
@@ -8,12 +8,40 @@ from weakref import WeakKeyDictionary
 
 from editor.devices.device import Device
 from editor.graph.graph import Graph
-from editor.placement.placement import Placement, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes
-from editor.workspace.contexts import lengths_of
-from editor.workspace.history import Run
-from editor.workspace.layouts import on_one_device
+
+
+def on_one_device(now: Placement) -> dict[str, Settings]:
+    """The whole model on each device that can run it, which is what a split has to beat.
+
+    Not on those that are much slower than their hardware: beside them all others look alike.
+    """
+    if len(now.devices) == 1:
+        return {}
+    able = now.constraints.able[~now.graph.op_is_constant]
+    return {
+        f"all on {device.name}": Settings("priority", {"first": device.name})
+        for d, device in enumerate(now.devices)
+        if able[:, d].all() and device.slowdown <= 1
+    }
+
+
+def unsplit_lacks(placement: Placement, context: int = 0) -> dict[str, str]:
+    """Device -> "needs 72 MB of 60 MB", of those whose memory is too small for the whole model.
+
+    Args:
+        placement: of the model, whose devices are asked.
+        context: tokens before a step, where they are more than at its sizes.
+    """
+    limits = {d.name: d for d in placement.devices if d.memory is not None}
+    needed = {name: need.at(context) for name, need in _whole(placement).items()}
+    return {
+        name: f"needs {human_bytes(size)} of {limits[name].limit_text}"
+        for name, size in needed.items()
+        if size > (limits[name].memory or 0)
+    }
 
 
 class _Need(NamedTuple):
@@ -31,25 +59,6 @@ class _Need(NamedTuple):
 
 
 _needs: WeakKeyDictionary[Graph, tuple[tuple[Device, ...], dict[str, _Need]]] = WeakKeyDictionary()
-
-
-def without_room(placement: Placement, run: Run | None = None, context: int = 0) -> dict[str, str]:
-    """Device -> "needs 72 MB of 60 MB", of those whose memory is too small for the whole model.
-
-    Args:
-        placement: of the model, whose devices are asked.
-        run: a benchmark, whose context counts where it is longer than that of the sizes.
-        context: the same, as tokens before a step.
-    """
-    lengths = lengths_of(run)
-    context = max(context, lengths.before_last if lengths else 0)
-    limits = {d.name: d for d in placement.devices if d.memory is not None}
-    needed = {name: need.at(context) for name, need in _whole(placement).items()}
-    return {
-        name: f"needs {human_bytes(size)} of {limits[name].limit_text}"
-        for name, size in needed.items()
-        if size > (limits[name].memory or 0)
-    }
 
 
 def _whole(now: Placement) -> Mapping[str, _Need]:
