@@ -17,7 +17,7 @@ from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import bits_of
 from editor.graph.states import Lengths, states_of
-from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates
+from editor.kinds import NO_DIFFERENCE, Basis, compare_medians, compare_rates
 from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -304,16 +304,23 @@ def predicted_rate_of(document: Document) -> float | None:
 
 
 class Unsplit(NamedTuple):
-    """A way not to split: measured, else by the costs of the plan's own figure."""
+    """A way not to split, by the costs of the plan's own figure."""
 
     device: str
     figure: float
     """seconds, or requests per second where the policy aims at throughput"""
-    basis: Basis | Kind
+    basis: Basis
     rough: bool
     """Whether it rests on assumed speeds"""
-    noisy: bool = False
-    """Whether it was measured on a machine that was busy with other things"""
+
+
+class MeasuredUnsplit(NamedTuple):
+    """What the unsplit model took on a device in a benchmark."""
+
+    figure: float
+    """seconds, or requests per second"""
+    noisy: bool
+    """Whether the machine was busy with other things"""
 
 
 _unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, list[Unsplit] | str]] = WeakKeyDictionary()
@@ -322,20 +329,24 @@ _unsplit: WeakKeyDictionary[Document, tuple[Costs, bool, list[Unsplit] | str]] =
 def fastest_unsplit(document: Document) -> Unsplit | str:
     """The fastest device for the whole model; why there is none, where none takes it.
 
-    What was measured counts beside an estimate. A prediction stands beside predictions: both come from the same profiles, and
-    the machine may have been another time faster or slower as a whole.
+    By the same costs as the plan's own figure: what was measured of another plan says how far costs are off, but an estimate
+    beside a measurement would be a difference of costs and not of plans.
     """
+    ways = unsplit_ways(document)
+    if isinstance(ways, str):
+        return ways
+    many = aims_at_throughput(document.placement.settings)
+    return (max if many else min)(ways, key=lambda each: each.figure)
+
+
+def unsplit_ways(document: Document) -> list[Unsplit] | str:
+    """Each device that takes the whole model; why there is none, where none does."""
     known, many = _costs(document), aims_at_throughput(document.placement.settings)
     costs, is_of_rate, found = _unsplit.get(document, (None, False, ""))
     if costs is not known.costs or is_of_rate != many:  # pins and rules have no part in it
         found = _whole_on_each(document, known, many)
         _unsplit[document] = known.costs, many, found
-    if isinstance(found, str):
-        return found
-    estimated = plan_costs(document)[1].kind is Kind.ESTIMATE
-    measured = _measured_unsplit(document, many) if estimated else {}
-    ways = [measured.get(each.device, each) for each in found]
-    return (max if many else min)(ways, key=lambda each: each.figure)
+    return found
 
 
 def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unsplit] | str:
@@ -355,9 +366,9 @@ def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unspli
     return found or f"no device {'has room for' if whole else 'runs'} the whole model"
 
 
-def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
+def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnsplit]:
     """Device -> the unsplit model in the newest benchmark with it, whichever plan was measured beside it."""
-    found: dict[str, Unsplit] = {}
+    found: dict[str, MeasuredUnsplit] = {}
     entries = {device.name: repr(device.own_entry) for device in document.devices}
     for run in _all_runs(document):
         if (run.figures.get("mode") == "throughput") != many or not is_at_sizes(
@@ -368,7 +379,7 @@ def _measured_unsplit(document: Document, many: bool) -> dict[str, Unsplit]:
         for name, figures in baselines_of(run.figures).items():
             if run.figures.get("entries", {}).get(name, "") == entries.get(name):
                 figure = figures["throughput" if many else "median"]
-                found.setdefault(name, Unsplit(name, figure, Kind.MEASUREMENT, False, noisy))
+                found.setdefault(name, MeasuredUnsplit(figure, noisy))
     return found
 
 

@@ -19,7 +19,7 @@ from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
-from editor.web.panels.doubts import contradiction
+from editor.web.panels.doubts import doubt_of_costs
 from editor.web.panels.parts import (
     heading,
     icon,
@@ -143,10 +143,10 @@ def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
     result = document.placement.assignment
     if result.objective is None:
-        return [_beside_profiles(document)]
+        return [_doubt(document), _beside_profiles(document)]
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
-    misled = _beside_measurement(document, result)
+    doubt = _doubt(document)
     costs, basis = plan_costs(document)
     in_figures = _rough_form(result) if assumed_speeds(document.placement, costs) else result.human
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {in_figures(result.objective)} "
@@ -156,11 +156,11 @@ def outcome(document: Document) -> list[Any]:
         html.P(_free(document) or _bound(document, result, in_figures), className="hint")
         if result.bound is not None
         else None,
-        misled,
+        doubt,
         html.P(
             "This model has been profiled: choose “Costs: from a profile” above.", className="hint"
         )
-        if unused and misled is None
+        if unused and doubt is None
         else None,
         _beside_profiles(document),
     ]
@@ -218,11 +218,9 @@ def _bound(document: Document, result: Assignment, in_figures: Callable[[float],
     return f"Lower bound{given} by these costs {in_figures(bound)} ({how_far})"
 
 
-def _beside_measurement(document: Document, result: Assignment) -> html.P | None:
-    """Says where a measurement of this plan shows that the costs mislead the policy."""
-    if not result.objective_name.startswith("latency"):
-        return None
-    words = contradiction(document, result.objective or 0.0)
+def _doubt(document: Document) -> html.P | None:
+    """Says where a measurement shows that the costs mislead."""
+    words = doubt_of_costs(document)
     return html.P(words, className="hint warn") if words else None
 
 

@@ -1,47 +1,36 @@
-"""Costs that a measurement of the plan contradicts."""
+"""Costs that measurements contradict."""
 
 from __future__ import annotations
 
 from dash import html
 
-from editor.text import human_seconds, off_by
+from editor.placement.chosen_costs import aims_at_throughput
+from editor.text import human_rate, human_seconds, off_by
 from editor.web.view import (
     costs_value,
     has_profile,
     measured_run,
+    measured_unsplit,
     newest_predicted_run,
     predicted_of,
+    unsplit_ways,
 )
 from editor.workspace.document import Document
 
-
-def contradiction(document: Document, seconds: float) -> str:
-    """How far a latency that was worked out is from that which was measured of this plan; "" where it is near or unknown."""
-    run = measured_run(document, "latency")
-    if run is None or not seconds:
-        return ""
-    off = off_by(seconds / float(run.figures["median"]))
-    if not off:
-        return ""
-    way = "Profile again"
-    if costs_value(document) != "measured":
-        way = (
-            "Choose “Costs: from a profile”"
-            if has_profile(document)
-            else "Profile, in the tab Benchmark"
-        )
-    return f"Measured {human_seconds(run.figures['median'])}: these costs are {off} for this plan. {way}."
+_NOISE = 2.0
+"""Times that a busy machine may be slower; what was measured on one contradicts costs that are further off."""
 
 
-def doubt_of_profiles(document: Document) -> str:
-    """Why the profiles that the figures come from are doubtful; "" where no measurement contradicts them.
+def doubt_of_costs(document: Document) -> str:
+    """Why the costs that the figures come from are doubtful; "" where no measurement contradicts them.
 
-    Of a plan that was not measured, the newest benchmark of another plan tells, as long as the profiles are those of then.
+    Of a plan that was not measured, the newest benchmark of another plan tells: of profiles as long as they are those of then,
+    of estimates by the unsplit model beside it.
     """
-    if costs_value(document) != "measured":
-        return ""
     if measured_run(document, "latency") is not None:
-        return contradiction(document, predicted_of(document)[0] or 0.0)
+        return _contradiction(document, predicted_of(document)[0] or 0.0)
+    if costs_value(document) != "measured":
+        return _contradiction_of_unsplit(document)
     run = newest_predicted_run(document)
     if run is None:
         return ""
@@ -55,9 +44,55 @@ def doubt_of_profiles(document: Document) -> str:
     )
 
 
+def _contradiction(document: Document, seconds: float) -> str:
+    """How far a latency that was worked out is from that which was measured of this plan; "" where it is near or unknown."""
+    run = measured_run(document, "latency")
+    if run is None or not seconds:
+        return ""
+    off = off_by(seconds / float(run.figures["median"]))
+    if not off:
+        return ""
+    measured = human_seconds(run.figures["median"])
+    return f"Measured {measured}: these costs are {off} for this plan. {_way(document)}."
+
+
+def _contradiction_of_unsplit(document: Document) -> str:
+    """The same of the unsplit model on a device of the plan, which was measured beside another plan."""
+    many = aims_at_throughput(document.placement.settings)
+    ways, measured = unsplit_ways(document), measured_unsplit(document, many)
+    for way in [] if isinstance(ways, str) else ways:
+        found = measured.get(way.device)
+        if found is None or not document.placement.op_counts[way.device]:
+            continue
+        factor = found.figure / way.figure if many else way.figure / found.figure
+        off = off_by(factor)
+        if off and not (found.noisy and 1 / _NOISE < factor < _NOISE):
+            figure = human_rate(found.figure) if many else human_seconds(found.figure)
+            noisy = ", noisy" if found.noisy else ""
+            return (
+                f"Measured {figure} unsplit on {way.device}{noisy}: these costs are {off} for that. "
+                f"{_way(document)}."
+            )
+    return ""
+
+
+def _way(document: Document) -> str:
+    """How to come to better costs."""
+    if costs_value(document) == "measured":
+        return "Profile again"
+    if has_profile(document):
+        return "Choose “Costs: from a profile”"
+    return "Profile, in the tab Benchmark"
+
+
 def doubtful_badge(document: Document) -> html.Span | None:
-    """Stands beside what was worked out from profiles that a measurement contradicts."""
-    why = doubt_of_profiles(document)
+    """Stands beside what was worked out from costs that a measurement contradicts.
+
+    An estimate beside a measurement of the same plan needs no other sign.
+    """
+    if costs_value(document) != "measured" and measured_run(document, "latency") is not None:
+        return None
+    why = doubt_of_costs(document)
     return html.Span("doubtful", className="noisy doubtful", title=why) if why else None
 
 
@@ -66,6 +101,6 @@ def way_to_profile(document: Document) -> html.Button | None:
     run = measured_run(document, "latency")
     if run is None or has_profile(document) or run.figures.get("report", {}).get("disturbances"):
         return None
-    why = contradiction(document, predicted_of(document)[0] or 0.0)
+    why = _contradiction(document, predicted_of(document)[0] or 0.0)
     command = {"data-command": "run-bench-profile"}
     return html.Button("Profile", className="link", title=why, **command) if why else None

@@ -294,7 +294,7 @@ def _said(document: Document) -> list[Any]:
         unfit = unsplit_lacks(document.placement, context_of(now.run))
         beside = _beside_unsplit(figures, _alone(document), unit, unfit)
         return [
-            _headline(now, doubtful_badge(document) or way_to_profile(document)),
+            _headline(now, way_to_profile(document) or doubtful_badge(document)),
             _sentence(said, *beside, _rate_too(document, figures)),
         ]
     if not now.figure:
@@ -354,16 +354,12 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     unit = unit_of_rate(document.graph)
     rate = rough_rate if unsplit.rough else human_rate
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
-    measured = ", measured" if unsplit.basis is Kind.MEASUREMENT else ""
-    measured += ", noisy" if unsplit.noisy else ""
-    other = f"not splitting ({figure} on {unsplit.device}{measured})"
+    other = f"not splitting ({figure} on {unsplit.device})"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
-    promises = not (now["rough"] or unsplit.noisy)
-    tone = "worse" if ratio > 1 else "better" if promises else ""
-    bases = [basis] if isinstance(unsplit.basis, Kind) else [basis, unsplit.basis]
-    kind = weakest(bases).kind
+    tone = "worse" if ratio > 1 else "" if now["rough"] else "better"
+    kind = weakest([basis, unsplit.basis]).kind
     return [
         f"{kind.participle} ",
         html.Span(by_factor(ratio), className=f"delta {tone}"),
