@@ -74,6 +74,8 @@ def read_measurement(
     return whole, next(others, None), tokens
 
 
+DATE = "Date"
+"""In the environment of a benchmark: when it ran; absent in those of earlier versions"""
 _READ = (
     *("kind", "mode", "requests", "runs", "total", "throughput", "throughput_interval"),
     *("baselines", "difference", "disturbances", "environment", "precision_notes", "properties"),

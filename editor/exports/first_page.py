@@ -10,7 +10,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of_runtime
-from editor.exports.benchmark_file import tokens_in_words
+from editor.exports.benchmark_file import DATE, tokens_in_words
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Wrap, draw
 from editor.graph.proposed_sizes import sizes_text
@@ -193,37 +193,46 @@ def _remedy(report: Mapping[str, Any], names: Mapping[str, str], faster: str) ->
     return []
 
 
-def _verdict(report: Mapping[str, Any]) -> dict[str, str]:
-    """The one figure, what it is, and how it compares with not splitting."""
+def _verdict(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The one figure, what it is, how it compares with not splitting, and of that what the conclusion does not say."""
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
     basis = ", ".join([kind, *totals["left_out"]])
     estimate = rate or time_of(totals)
     tokens = tokens_in_words(report["tokens"]) if report["tokens"] else ""
     real = measured is not None and measured["kind"] == Kind.MEASUREMENT
-    words, figure = tokens or "This plan was not measured.", estimate
+    words, figure, besides = tokens or "This plan was not measured.", estimate, [tokens]
     if measured is not None and not real:
-        words = f"{OF_STAND_INS}. {tokens}".strip()
+        besides = [f"{OF_STAND_INS}.", tokens]
+        words = " ".join(filter(None, besides))
     if measured is not None and real:
         unit = totals["rate_unit"]
         many, figure = measured["mode"] == "throughput", speed_of(measured, unit)
         alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
         other = report["measured_beside"]
-        said = [
-            _against(measured, many, alone, unit)[0],
+        besides = [
             f"The {kind} is {estimate}{' a request' if many and not rate else ''}{_doubt(totals, measured)}.",
             f"In mode {other['mode']}: {speed_of(other, unit)}." if other else "",
             tokens,
         ]
-        words = " ".join(filter(None, said))
+        against = _against(measured, many, alone, unit)[0]
+        words = " ".join(filter(None, [against, *besides]))
     kind = str(Kind.MEASUREMENT) if real else basis
     if token := _token(report):
-        words, figure, kind = (
-            f"A run takes {figure} ({kind}). {words}",
-            token,
-            str(Kind.MEASUREMENT),
-        )
-    return {"figure": figure, "kind": kind, "words": words}
+        run = f"A run takes {figure} ({kind})."
+        words, besides = f"{run} {words}", [run, *besides]
+        figure, kind = token, str(Kind.MEASUREMENT)
+    besides = [*filter(None, besides), *_circumstances(measured)]
+    return {"figure": figure, "kind": kind, "words": words, "besides": besides}
+
+
+def _circumstances(measured: Mapping[str, Any] | None) -> list[str]:
+    """When a benchmark ran, and what disturbed it, as sentences."""
+    if measured is None:
+        return []
+    when, noise = measured["environment"].get(DATE, ""), measured["disturbances"]
+    said = [f"Measured {when}."] if when else []
+    return [*said, f"Noisy: {'; '.join(noise)}."] if noise else said
 
 
 def _doubt(totals: Mapping[str, Any], measured: Mapping[str, Any]) -> str:

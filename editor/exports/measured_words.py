@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from editor.exports.benchmark_file import DATE
 from editor.exports.first_page import OF_STAND_INS, rate_of, speed_of, time_of
 from editor.graph.states import TOKENS_OF_REQUESTS, TOKENS_PER_SECOND
 from editor.kinds import Kind
@@ -64,7 +65,9 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     if measured["disturbances"] and is_measured:
         lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
     lines += [f"{note}." for note in measured.get("precision_notes", ())]
-    environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())
+    environment = ", ".join(
+        f"{name} {value}" for name, value in measured["environment"].items() if name != DATE
+    )
     return [*lines, f"On {environment}."]
 
 

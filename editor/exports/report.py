@@ -322,7 +322,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         "",
         _cell(" ".join(page["conclusion"])),
         "",
-        f"**{verdict['figure']}** ({verdict['kind']}). {_cell(verdict['words'])}",
+        f"**{verdict['figure']}** ({verdict['kind']}). {_cell(' '.join(verdict['besides']))}".rstrip(),
         "",
         f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
         f"{pluralize(totals['transfers'], 'transfer')}, "

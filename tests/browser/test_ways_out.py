@@ -34,7 +34,7 @@ def test_a_device_says_where_its_limits_are_from_and_of_when(page: Page, show: S
     expect(official.get_by_role("link", name="[source]")).to_have_attribute(
         "href", r"https://coral.withgoogle.com/docs/edgetpu/models-intro/"
     )
-    unofficial = page.get_by_text("Its limits: unofficial list of what somebody tried")
+    unofficial = page.get_by_text("Its limits: unofficial list of ops that a user tried")
     expect(unofficial).to_contain_text("Dataflow Compiler 3.32.0")
 
 

@@ -75,11 +75,11 @@ def convs(tmp_path: Path) -> Graph:
 
 
 def test_a_list_that_is_not_the_vendors_says_so_in_every_reason(convs: Graph) -> None:
-    caveat = "unofficial list of what somebody tried, not the vendor's"
+    caveat = "unofficial list of ops that a user tried"
     preset = "  preset: hailo8"
     assert reasons(convs, preset)["y"].startswith(f"Softmax is not in the {caveat} (https://")
     own = (
-        "  unofficial: what somebody tried, not the vendor's\n"
+        "  unofficial: ops that a user tried\n"
         '  supported: [{op: Conv, where: "rank == 3", reason: flat only}, Softmax]'
     )
     assert reasons(convs, own)["plain"] == f"Conv: flat only, by an {caveat}; this op has rank 4"

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -524,7 +525,7 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         assert "100 ops · 3 subgraphs" in page.inner_text("header")
         for part in ("#verdict", "#assumptions", "#devices", "#pins", "#run", "#picture"):
             expect(page.locator(part)).to_be_visible()
-        expect(page.locator("#conclusion")).to_contain_text("all of it on A")
+        expect(page.locator("#verdict")).to_contain_text("all of it on A")
         expect(page.locator("#runhead")).to_contain_text("by time (estimate from shapes)")
         widths = page.evaluate("[...document.querySelectorAll('#run i')].map((e) => e.offsetWidth)")
         times = page.evaluate("L[0].report.subgraphs.map((s) => s.seconds)")
@@ -549,6 +550,12 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         times = page.evaluate("L[0].report.subgraphs.map((s) => s.measured)")
         share = [seconds / sum(times) for seconds in times]
         assert [width / sum(widths) for width in widths] == pytest.approx(share, abs=0.02)
+        bars = page.locator("#beside .bar")
+        expect(bars).to_have_count(2)  # both devices are the CPU, which is measured once
+        expect(bars.nth(0)).to_contain_text("The plan")
+        expect(bars.nth(1)).to_contain_text("Unsplit on A")
+        expect(bars.nth(1).locator("i")).to_be_visible()
+        expect(page.locator("#besides")).to_contain_text(re.compile(r"Measured 20\d\d-\d\d-\d\d "))
         said = page.locator("#run i").first.get_attribute("title")
         assert said and " measured, " in said and said.endswith(" estimate from shapes")
         page.goto(two.as_uri())

@@ -163,3 +163,24 @@ def test_a_rate_that_was_measured_stands_beside_the_latency(state: AppState) -> 
     split.keep_run({**rate, "throughput_interval": [25.0, 26.0]}, "", split.placement)
     said = _words(split)
     assert "B('35.6 ms')" in said and "; 25.2 requests/s with 4 in flight" in said
+
+
+def test_an_unsplit_plan_stands_beside_the_other_ways_not_to_split(state: AppState) -> None:
+    """It said "not split: all of it runs on CPU" of the faster of two measured devices, and no more."""
+    whole = _open(state, {"backendName": "CPU"}, {"backendName": "OpenVINO.CPU"})
+    ours = {"median": 0.012, "low": 0.0119, "high": 0.0121}
+    theirs = {"median": 0.0138, "low": 0.0137, "high": 0.0139}
+    beside = [
+        {"device": "CPU", "time": ours, "throughput": 83.0},
+        {"device": "OpenVINO.CPU", "time": theirs, "throughput": 72.0},
+    ]
+    figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 83.0}
+    figures |= {"median": 0.012, "interval": [0.0119, 0.0121], "report": {"baselines": beside}}
+    figures["unsplit"] = {"device": "CPU", "figure": 0.012, "words": "the same"}
+    whole.keep_run(figures, "", whole.placement)
+    assert "faster', className='delta better'), ' than all of it on OpenVINO.CPU (13.8 ms)'" in str(
+        verdict(whole)
+    )
+    alone = {**figures, "report": {"baselines": beside[:1]}}
+    whole.keep_run(alone, "", whole.placement)
+    assert "not split: all of it runs on CPU" in str(verdict(whole))

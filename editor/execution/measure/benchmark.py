@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
@@ -695,6 +696,7 @@ def _ignore(_event: Event) -> None:
 def environment(threads: int) -> dict[str, str]:
     """Hardware, software and settings of the measurement."""
     result = {
+        "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "CPU": cpu_name(),
         "Cores": str(os.cpu_count()),
         "System": platform.platform(),

@@ -419,7 +419,10 @@ def _beside_unsplit(
     if not unsplit or not unsplit["figure"]:
         return ["no device runs the whole model"]
     fits = {name: of for name, of in baselines_of(figures).items() if name not in unfit}
-    if unsplit["device"] in unfit and fits:
+    others = {name: of for name, of in fits.items() if name != alone}
+    if unsplit["device"] == alone and others:  # as it is not split, the next best is what differs
+        unsplit = best_unsplit(figures, others)
+    elif unsplit["device"] in unfit and fits:
         unsplit = best_unsplit(figures, fits)
     figure = human_rate(unsplit["figure"], unit) if many else human_seconds(unsplit["figure"])
     words, best = str(unsplit["words"]), unsplit["device"]
