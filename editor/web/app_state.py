@@ -55,7 +55,7 @@ from editor.workspace import plan_file
 from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private
-from editor.workspace.history import Store
+from editor.workspace.history import HistoryTree, Step, Store
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
@@ -67,7 +67,7 @@ from editor.workspace.sizes import (
     parse_sizes,
     with_known_costs,
 )
-from editor.workspace.solver import Solver, first_decisions
+from editor.workspace.solver import Solver, first_decisions, settings_of
 
 if TYPE_CHECKING:  # it takes seconds to import
     from editor.advice.advice import Advice
@@ -94,6 +94,12 @@ def _longest() -> float:
 
 _FASTEST = {"objective": "latency"}
 _NO_ROOM = "no plan fits within memory at these sizes: least latency"
+
+
+def _step_of_sizes(history: HistoryTree) -> Step | None:
+    """The present step where it says that no plan fits at the sizes of its document; at others, one may."""
+    now = history.current
+    return now if now.label == _NO_ROOM and now.number == len(history.steps) - 1 else None
 
 
 class AppState:
@@ -345,8 +351,11 @@ class AppState:
         )
         if dict(graph.define) == dict(document.graph.define):
             return document
-        source = best_source(graph, document.devices)
-        settings = with_known_costs(document.placement.settings, source)
+        source, lapsed = best_source(graph, document.devices), _step_of_sizes(document.history)
+        settings = document.placement.settings
+        if lapsed is not None and lapsed.parent is not None:
+            settings = settings_of(self.store.decisions(document.id, lapsed.parent))
+        settings = with_known_costs(settings, source)
         decisions = first_decisions(settings, [dict(d.entry) for d in document.devices])
         known = self.store.find_at(str(graph.path), graph.sha256, graph.define, decisions)
         if known is not None:
@@ -366,7 +375,7 @@ class AppState:
             no_room = str(error)
             decisions |= {"policy": "optimal", "options": {**decisions["options"], **_FASTEST}}
             solver = self._solved(graph, decisions, should_stop)
-        record = self.store.create_beside(document_id, graph.define, adapted)
+        record = self.store.create_beside(document_id, graph.define, adapted, lapsed)
         if no_room:
             self.store.append(record.id, record.cursor, _NO_ROOM, decisions, record.version)
             record = self.store.get(record.id) or record

@@ -212,6 +212,7 @@ class Store:
         document: str,
         define: Mapping[str, int],
         adapted: Callable[[dict[str, Any]], Mapping[str, Any]],
+        without: Step | None = None,
     ) -> Record:
         """A new document of the model of another one, at other sizes, with its history and kept layouts.
 
@@ -219,6 +220,7 @@ class Store:
             document: the other one.
             define: sizes.
             adapted: makes decisions of the other one those of the new one.
+            without: the other one's present and last step, where that is about its sizes alone.
 
         Raises:
             WorkspaceError: the other document was removed.
@@ -228,10 +230,16 @@ class Store:
             raise WorkspaceError("The document is not in the workspace any more.")
         identity = uuid.uuid4().hex[:12]
         record = replace(origin, id=identity, define=dict(define), updated=_now(), version=0)
+        left_out = None
+        if without is not None and without.parent is not None:
+            left_out = without.number
+            record = replace(record, cursor=without.parent, tip=without.parent)
         with self._database.write() as db:
             db.execute(documents.insert().values(**vars(record)))
             for table in (revisions, layouts):
                 for row in db.execute(sa.select(table).where(table.c.document == document)).all():
+                    if table is revisions and row.number == left_out:
+                        continue
                     kept = _unpack(row.decisions, f"the history of document {document}")
                     own = {"document": record.id, "decisions": _pack(adapted(kept))}
                     db.execute(table.insert().values(**{**row._mapping, **own}))

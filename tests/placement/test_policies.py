@@ -410,6 +410,23 @@ def test_no_memory_is_nearly_full_where_an_evener_split_is_as_cheap(
     assert plan.placement.assignment.objective <= 1.02 * halves.placement.assignment.objective
 
 
+def test_a_split_within_memory_has_room_for_what_runtimes_add_where_that_costs_little(
+    tmp_path: Path,
+) -> None:
+    """It held 57 of 60 MB on the faster device, with the remark that it does not fit with what runtimes add."""
+    model = eight_layers(tmp_path)
+    fast = {"name": "A", "backendName": "CPU", "peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
+    slow = {"name": "B", "backendName": "CPU", "peakCompute": "160 GFLOPS", "peakDramBw": "16 GB/s"}
+    whole = editor.partition(model, [fast]).run_memory.peaks["A"]
+    limited = [{**each, "memory": str(int(0.8 * whole))} for each in (fast, slow)]
+    plan = editor.partition(model, limited, policy="memory")
+    assert plan.run_memory.over_with_runtimes == ""
+    halves = editor.partition(model, limited, policy="memory", rules=[{"layer": "4-7", "to": "B"}])
+    assert plan.placement.assignment.objective is not None
+    assert halves.placement.assignment.objective is not None
+    assert plan.placement.assignment.objective <= halves.placement.assignment.objective
+
+
 def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_path: Path) -> None:
     """ "No room on B" was said of ops that B had room for, and "the only device" where a rule left one."""
     model = eight_layers(tmp_path)

@@ -137,6 +137,12 @@ def test_sizes_that_fit_nowhere_open_with_a_plan_that_is_marked(tmp_path: Path) 
         with pytest.raises(EditorError, match="does not fit into the memory"):
             longer.undo()  # to the policy that has no plan
         assert longer.placement.settings.policy == "optimal"
+        between = state.with_sizes(longer.id, {"past_sequence_length": 65})
+        assert between.placement.settings.policy == "memory", "it fits, so that is what was wanted"
+        assert "no plan fits" not in str(history_list(between)) and not over_memory(between)
+        between.undo()
+        assert between.placement.settings.policy == "priority"
+        assert state.with_sizes(longer.id, {"past_sequence_length": 64}).id == first.id
     finally:
         state.jobs.close()
 

@@ -107,17 +107,19 @@ _AS_CHEAP = 1.02
 """Times the price: less than estimates and measurements can tell apart."""
 _SAME = 1 + 1e-9
 """Times the price: a move that costs nothing."""
+_ROOM = 1.1
+"""Times the price: what a split may take that has room for what its runtimes add, too."""
 _FULL = 0.9
-"""Of a memory: what is fuller has little room for what runtimes add, and for a longer context."""
+"""Of a memory: what is fuller has little room for a longer context."""
 
 
 def evened(
     task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
 ) -> tuple[float, Ints]:
-    """A placement as cheap as the best one whose fullest device has more room, where that is nearly full.
+    """A placement about as cheap as the best one whose fullest device has more room, where that is nearly full.
 
     Block after block leaves the fullest device, each time the one that costs least; what costs more does so only while a device
-    is nearly full.
+    is nearly full, or has no room for what its runtime adds.
 
     Args:
         task: what is placed.
@@ -130,14 +132,17 @@ def evened(
     blocks, cheapest = _blocks(graph, task.constraints.placed), best[0]
     left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
-    def shares(device: Ints) -> Floats:
-        peaks = [memory.peak for memory in Excess.of(task, device, limits).needed.devices]
-        return np.asarray(np.array(peaks) / np.maximum(limits, 1.0))
+    def shares(device: Ints) -> tuple[Floats, bool]:
+        """[device] how full it is, and whether one has no room for what its runtime adds."""
+        needed = Excess.of(task, device, limits).needed
+        peaks = np.array([memory.peak for memory in needed.devices])
+        return np.asarray(peaks / np.maximum(limits, 1.0)), bool(needed.over_with_runtimes)
 
-    now = shares(best[1])
+    now, lacks = shares(best[1])
     nearly_full = bool(now.max() > _FULL)
-    while nearly_full and left > 0 and not task.should_stop():
-        most = _AS_CHEAP * cheapest if now.max() > _FULL else _SAME * best[0]
+    while (nearly_full or lacks) and left > 0 and not task.should_stop():
+        tight = _ROOM * cheapest if lacks else _AS_CHEAP * cheapest
+        most = tight if lacks or now.max() > _FULL else _SAME * best[0]
         full, found = int(now.argmax()), list[tuple[float, int, Ints]]()
         beside = _beside(graph, best[1], len(limits))
         for ops, d in _moves(blocks, costs, task.constraints.allowed, best[1], worse=True):
@@ -151,10 +156,10 @@ def evened(
             if total <= most:
                 found.append((total, len(found), device))
         following = ((total, d, shares(d)) for total, _, d in sorted(found, key=lambda f: f[:2]))
-        step = next((each for each in following if each[2].max() < now.max()), None)
+        step = next((each for each in following if each[2][0].max() < now.max()), None)
         if step is None:
             break
-        best, now = step[:2], step[2]
+        best, (now, lacks) = step[:2], step[2]
     return best
 
 
