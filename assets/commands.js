@@ -216,6 +216,12 @@
       run: () => (editor.byId("sizes-open") ? click("sizes-open") : editor.say("The file fixes all sizes of this model.")),
       when: () => Boolean(editor.byId("sizes-open")),
     },
+    {
+      id: "longest-context",
+      words: "Open the longest context that fits within memory",
+      run: () => editor.set("sizes-longest", { n_clicks: Date.now() }),
+      when: () => Boolean(editor.byId("sizes-longest")),
+    },
     { id: "change-context", words: "Change the length of the context", run: changeContext, hidden: true },
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },

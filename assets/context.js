@@ -29,7 +29,7 @@
   /* The form of the sizes says what else they are, and is told if they are refused. */
   document.addEventListener("click", (event) => {
     const box = boxOf(event);
-    if (!box || !editor.targetOf(event).matches(".tool")) return;
+    if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
     editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
     setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
   });
@@ -39,7 +39,7 @@
     "click",
     (event) => {
       const box = boxOf(event);
-      if (box && editor.targetOf(event).matches("[data-command]"))
+      if (box && editor.targetOf(event).matches("[data-command=run-phases-start]"))
         editor.set("phases-prompt-length", { value: chosen(box)[0] });
     },
     true,

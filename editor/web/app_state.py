@@ -56,6 +56,7 @@ from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private
 from editor.workspace.history import HistoryTree, Step, Store
+from editor.workspace.longest import longest_context, memory_settings
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
@@ -381,6 +382,30 @@ class AppState:
             record = self.store.get(record.id) or record
             self.greet(record.id, f"No plan fits within memory at these sizes.\n{no_room}")
         return self._keep(Document(self.store, record, solver))
+
+    def at_longest_context(self, document: Document, task: Task) -> Document:
+        """The document at the longest context that a split within memory was found for, with that split.
+
+        Raises:
+            EditorError: no context fits.
+            Cancelled: a person ended it.
+        """
+
+        def progress(done: int, total: int, what: str) -> None:
+            task.step(done, total, f"Placing it with {what}")
+
+        found = longest_context(
+            document.placement, self._loader(document), progress, task.should_stop
+        )
+        resized = self.with_sizes(document.id, found.define, task.should_stop)
+        settings = memory_settings(resized.placement.settings)
+        resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
+        room = "with" if found.is_roomy else "without"
+        self.greet(
+            resized.id,
+            f"The longest context found: {found.tokens:,} tokens, {room} room for what runtimes add.",
+        )
+        return resized
 
     def at_sizes(
         self, document: Document, text: str, task: Task

@@ -403,6 +403,21 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     )
 
 
+def test_the_longest_context_is_found_by_a_button(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    document = planned_decoder(server, tmp_path, "3MB", host={"memory": "3MB"})
+    page.goto(f"{server.url}/d/{document}")
+    ready(page)
+    page.click("role=tab[name=Memory]")
+    page.get_by_role("button", name="Longest", exact=True).click()
+    told = page.locator("#notice").get_by_text("The longest context found: ")
+    expect(told).to_be_visible(timeout=60_000)
+    assert not page.url.endswith(document)
+    expect(page.get_by_role("combobox", name="Policy")).to_have_value("memory")
+    expect(page.locator("#verdict").get_by_text("fits up to about ")).to_be_visible()
+
+
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:
     document = planned_decoder(server, tmp_path, "400kB", policy="memory", host={"memory": "1MB"})
     page.goto(f"{server.url}/d/{document}")

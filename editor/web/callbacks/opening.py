@@ -43,6 +43,7 @@ class _Wanted(BaseModel):
 
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
+    _register_sizes(app, state)
 
     @app.callback(
         Output("request", "data"),
@@ -117,35 +118,6 @@ def register(app: Dash, state: AppState) -> None:
         return {**request, "earlier": "fresh"}
 
     @app.callback(
-        Output("resized", "data"),
-        Output("sizes-refused", "children"),
-        Input("sizes-apply", "n_clicks"),
-        State({"type": "size", "name": ALL}, "value"),
-        State({"type": "size", "name": ALL}, "id"),
-        State("doc", "data"),
-        running=[(Output("sizes-apply", "busy"), True, False)],
-        prevent_initial_call=True,
-    )
-    async def resize(
-        clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str
-    ) -> Any:
-        if not clicks:
-            raise PreventUpdate
-        sizes = {
-            str(i.get("name")): int(v)
-            for i, v in zip(ids, values, strict=False)
-            if isinstance(v, int) or _whole(v)
-        }
-        try:
-            with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
-                document = await state.long_work.run(
-                    state.with_sizes, document_id, sizes, task.should_stop
-                )
-        except EditorError as error:
-            return no_update, refused_sizes(str(error))
-        return f"/d/{document.id}", None
-
-    @app.callback(
         Output("opening-cancel", "disabled"),
         Input("opening-cancel", "n_clicks"),
         prevent_initial_call=True,
@@ -192,6 +164,59 @@ def register(app: Dash, state: AppState) -> None:
             has_sizes = request.get("define")  # the model cannot have them: the form stays
             return no_update, problem(text, title), no_update if has_sizes else None, ""
         return address, None, None, ""
+
+
+def _register_sizes(app: Dash, state: AppState) -> None:
+    """Adds the callbacks that open a document at other sizes."""
+
+    @app.callback(
+        Output("resized", "data"),
+        Output("sizes-refused", "children"),
+        Input("sizes-apply", "n_clicks"),
+        State({"type": "size", "name": ALL}, "value"),
+        State({"type": "size", "name": ALL}, "id"),
+        State("doc", "data"),
+        running=[(Output("sizes-apply", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def resize(
+        clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str
+    ) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        sizes = {
+            str(i.get("name")): int(v)
+            for i, v in zip(ids, values, strict=False)
+            if isinstance(v, int) or _whole(v)
+        }
+        try:
+            with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
+                document = await state.long_work.run(
+                    state.with_sizes, document_id, sizes, task.should_stop
+                )
+        except EditorError as error:
+            return no_update, refused_sizes(str(error))
+        return f"/d/{document.id}", None
+
+    @app.callback(
+        Output("resized", "data", allow_duplicate=True),
+        Output("sizes-refused", "children", allow_duplicate=True),
+        Input("sizes-longest", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("sizes-longest", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def longest(clicks: int | None, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        try:
+            with state.tasks.begin(document_id, "Looking for the longest context") as task:
+                document = await state.long_work.run(
+                    state.at_longest_context, state.document(document_id), task
+                )
+        except EditorError as error:
+            return no_update, refused_sizes(str(error))
+        return f"/d/{document.id}", None
 
 
 def page_at(state: AppState, path: str) -> Any:

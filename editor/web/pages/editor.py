@@ -29,7 +29,7 @@ from editor.web.panels.export_menu import export_menu, notes_of_plan
 from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
-from editor.web.panels.parts import icon_button, scheme_toggle, size_field
+from editor.web.panels.parts import LONGEST, icon_button, scheme_toggle, size_field
 from editor.web.panels.phases_panel import has_phases
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
@@ -39,6 +39,7 @@ from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
 from editor.workspace.history import SetRecord
+from editor.workspace.longest import has_longest
 
 
 def _details(graph: Graph) -> list[dict[str, Any]]:
@@ -207,7 +208,7 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
                             ),
                             html.Span("·"),
                             html.Span(constants, className="model-constants", title=constants),
-                            *_sizes(graph),
+                            *_sizes(document),
                         ],
                         className="model-what",
                     ),
@@ -256,8 +257,9 @@ def _header(document: Document, of: SetRecord | None) -> html.Header:
     )
 
 
-def _sizes(graph: Graph) -> list[Any]:
+def _sizes(document: Document) -> list[Any]:
     """Input sizes, and a form to change them: pins and layouts are kept."""
+    graph = document.graph
     define = graph.define
     if not define:
         return []
@@ -287,6 +289,9 @@ def _sizes(graph: Graph) -> list[Any]:
                 ),
                 html.Div(id="sizes-refused"),
                 controls.Button("Apply", id="sizes-apply", primary=True),
+                controls.Button("Longest context", id="sizes-longest", title=LONGEST)
+                if has_longest(document.placement)
+                else None,
                 phases if has_phases(graph) else None,
             ],
             id="sizes-open",

@@ -19,10 +19,11 @@ from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
-from editor.web.panels.parts import ADDED, FAR_CONTEXT, kind_badge, swatch
+from editor.web.panels.parts import ADDED, LONGEST, kind_badge, swatch
 from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
 from editor.workspace.document import Document
+from editor.workspace.longest import FAR_CONTEXT, has_longest
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
@@ -271,6 +272,14 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
                 **{"aria-label": "Tokens of context", "aria-valuetext": said(now)[0]},
             ),
             html.Button("Plan for it", className="tool small", disabled=True),
+            html.Button(
+                "Longest",
+                className="tool small",
+                title=LONGEST,
+                **{"data-command": "longest-context"},
+            )
+            if has_longest(document.placement)
+            else None,
             html.Span(said(now)[0], role="status", className=said(now)[1]),
             *([_of_prompt()] if has_phases(document.graph) else []),
         ],

@@ -20,8 +20,7 @@ ADDED = (
     "what its allocator keeps. The program itself and its libraries are not counted"
 )
 """What a runtime adds to the memory of a run."""
-FAR_CONTEXT = 131_072
-"""Tokens of a context where nothing limits it"""
+LONGEST = "Places the model within memory at several lengths, and opens it with the longest context that fits"
 
 
 def icon(name: str) -> html.Span:

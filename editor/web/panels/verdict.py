@@ -14,7 +14,6 @@ from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_st
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
 from editor.placement.energy import energy_of
-from editor.placement.run_memory import weight_bytes
 from editor.placement.state_memory import state_memory
 from editor.placement.unsplit import unsplit_lacks
 from editor.placement.wrong_types import wrong_types
@@ -33,7 +32,6 @@ from editor.web.panels.doubts import doubtful_badge, way_to_profile
 from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
     ADDED,
-    FAR_CONTEXT,
     basis_badge,
     kind_badge,
     plan_as_button,
@@ -51,6 +49,7 @@ from editor.web.view import (
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
+from editor.workspace.longest import FAR_CONTEXT
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
@@ -196,11 +195,10 @@ def _with_way(words: str, way: Any, title: str, look: str = "") -> html.P:
 def _fits(document: Document) -> list[Any]:
     """Up to which context the plan fits, and that it does not with what runtimes add; empty where neither is worth saying."""
     until, over = _fits_until(document), document.placement.run_memory.over_with_runtimes
-    said: list[Any] = [] if until is None else [until, _further(document)]
+    said: list[Any] = [] if until is None else [until]
     if over:
-        words = f"but not with what runtimes add ({over})"
-        told = f", {words}" if said else f"fits, {words}"
-        said.insert(1, html.Span(told, className="warn", title=ADDED))
+        words = f"{', ' if said else ''}tight: {over} with what runtimes add"
+        said.append(html.Span(words, className="warn", title=ADDED))
     return said
 
 
@@ -220,31 +218,9 @@ def _fits_until(document: Document) -> html.Button | None:
     return html.Button(
         f"fits up to about {until:,} tokens",
         className="link",
-        title=f"{state.text()}. Another split may fit a longer context: choose the sizes here, then split within memory.",
+        title=f"{state.text()}. Another split may fit a longer context: “Longest context” finds it.",
         **{"data-command": "change-context"},
     )
-
-
-def _further(document: Document) -> str:
-    """A context beyond which no split over the devices with a limit goes; "" where that is not far beyond this one.
-
-    Weights and states are somewhere, whatever the split; tensors of a run may share the room of others.
-    """
-    states = state_memory(document.placement)
-    grows = sum(each.bytes_per_token for each in states)
-    limited = [d for d in document.devices if d.memory is not None]
-    if (
-        len(limited) < 2
-        or not grows
-        or any(d.memory is None for d in document.placement.used_devices)
-    ):
-        return ""
-    if any(d.published.assumes for d in limited):
-        return ""  # weights take less there
-    kept = weight_bytes(document.graph, document.placement.placed_ops).sum()
-    most = int((sum(d.memory or 0 for d in limited) - kept) / grows)
-    now = min((each.fits_until for each in states if each.fits_until is not None), default=most)
-    return f", no split beyond {most:,}" if most > 1.1 * now else ""
 
 
 def over_memory(document: Document) -> dict[str, int]:

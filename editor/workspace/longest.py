@@ -1,0 +1,126 @@
+"""The longest context of a language model that a split within memory holds, found by placing it at several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from editor.errors import Cancelled, EditorError
+from editor.graph.dimension_meanings import context_dim, with_total
+from editor.graph.required_sizes import most_positions
+from editor.placement.device_profile import best_source
+from editor.placement.placement import Placement, Settings, solve
+from editor.placement.run_memory import weight_bytes
+from editor.placement.state_memory import state_memory
+from editor.workspace.sizes import Load, Progress, with_known_costs
+
+FAR_CONTEXT = 131_072
+"""Tokens of a context where nothing limits it"""
+_TRIES = 12
+_SHORTEN = 6
+"""Tries after which the shortest context is the next, where none was found to fit"""
+_CLOSE = 1.03
+"""Times the longest context found: what is not known to be too long is not worth another try."""
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The longest context that was found."""
+
+    define: Mapping[str, int]
+    """Sizes at which the policy memory has the plan"""
+    tokens: int
+    """Of the past at these sizes"""
+    is_roomy: bool
+    """Whether what runtimes add has room, too, as estimated"""
+
+
+def has_longest(placement: Placement) -> bool:
+    """Whether the sizes have a context that grows, and memory ends it on every device."""
+    limited = all(device.memory is not None for device in placement.devices)
+    return limited and bool(context_dim(placement.graph) and state_memory(placement))
+
+
+def longest_context(
+    now: Placement, load: Load, progress: Progress, should_stop: Callable[[], bool] = bool
+) -> Longest:
+    """Bisects between a context that a plan fits and one for which none was found.
+
+    A plan fits that has room for what its runtimes add; where no context leaves that, one that is within memory alone.
+
+    Args:
+        now: a placement whose pins, rules and devices hold.
+        load: reads the model at other sizes.
+        progress: called before each try.
+        should_stop: asked during long searches.
+
+    Raises:
+        EditorError: not even the shortest context fits.
+        Cancelled: it was told to stop.
+    """
+
+    def placed(tokens: int) -> Placement | None:
+        sizes = {context_dim(now.graph): tokens}
+        try:
+            return _within_memory(now, sizes, load, should_stop)
+        except EditorError:
+            if should_stop():
+                raise Cancelled from None
+            if not tokens:
+                raise
+        return None
+
+    for is_roomy in (True, False):
+        found = _bisected(now, placed, progress, is_roomy)
+        if found is not None:
+            return found
+    raise EditorError("no plan within memory was found, whatever the length of the context")
+
+
+def _bisected(
+    now: Placement,
+    placed: Callable[[int], Placement | None],
+    progress: Progress,
+    is_roomy: bool,
+) -> Longest | None:
+    """The longest context at which a plan was found, with room for what runtimes add or without; None where none was."""
+    found, low, high = None, 0, _bound(now)
+    tokens = min(now.graph.define[context_dim(now.graph)], high)
+    for tried in range(_TRIES):
+        progress(tried, _TRIES, f"{tokens:,} tokens")
+        placement = placed(tokens)
+        if placement is None or (is_roomy and placement.run_memory.over_with_runtimes):
+            high = tokens
+        else:
+            low, found = tokens, Longest(placement.graph.define, tokens, is_roomy)
+        if high <= _CLOSE * low or high - low <= 1:
+            break
+        tokens = (low + high) // 2 if found or tried < _SHORTEN else 0
+    return found
+
+
+def _bound(placement: Placement) -> int:
+    """A context beyond which no split goes: weights and states are somewhere, whatever the split."""
+    most = int(min(most_positions(placement.graph), FAR_CONTEXT))
+    grows = sum(each.bytes_per_token for each in state_memory(placement))
+    if not grows or any(device.published.assumes for device in placement.devices):
+        return most  # weights take less there
+    kept = int(weight_bytes(placement.graph, placement.placed_ops).sum())
+    room = sum(device.memory or 0 for device in placement.devices)
+    return max(min(most, (room - kept) // grows), 0)
+
+
+def _within_memory(
+    now: Placement, sizes: Mapping[str, int], load: Load, should_stop: Callable[[], bool]
+) -> Placement:
+    graph, answers = load(with_total(now.graph, {**now.graph.define, **sizes}))
+    settings = with_known_costs(memory_settings(now.settings), best_source(graph, now.devices))
+    return solve(graph, now.devices, settings, answers, should_stop)
+
+
+def memory_settings(settings: Settings) -> Settings:
+    """The same decisions by the policy memory."""
+    if settings.policy == "memory":
+        return settings
+    costs = settings.policy_options.get("costs")
+    return replace(settings, policy="memory", policy_options={"costs": costs} if costs else {})

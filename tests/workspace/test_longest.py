@@ -1,0 +1,84 @@
+"""The longest context that a split within memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from decoders import plain_decoder
+
+import editor
+from editor.errors import Cancelled, EditorError
+from editor.graph.dimension_meanings import context_dim
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.panels.verdict import over_memory
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+from editor.workspace.longest import has_longest
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
+    yield made
+    made.close()
+
+
+def _open(state: AppState, folder: Path, *memory: int | None) -> Document:
+    path = plain_decoder(folder / "decoder.onnx")
+    names = "ABC"[: len(memory)]
+    table: list[dict[str, Any]] = [
+        {"name": name, "backendName": "CPU"} | ({"memory": limit} if limit else {})
+        for name, limit in zip(names, memory, strict=True)
+    ]
+    sizes = proposed_sizes(editor.load_model(path))
+    return state.open(OpenRequest(str(path), table, define=sizes))
+
+
+@pytest.mark.parametrize(("memory", "has_room"), [(3_000_000, True), (500_000, False)])
+def test_the_longest_context_opens_with_the_split_that_holds_it(
+    memory: int, has_room: bool, state: AppState, tmp_path: Path
+) -> None:
+    first = _open(state, tmp_path, memory, memory)
+    assert has_longest(first.placement)
+    first.pin(first.placement.placed_ops[-1:].tolist(), "B")
+    with state.tasks.begin(first.id, "Looking") as task:
+        found = state.at_longest_context(first, task)
+        said = task.progress["label"]
+    assert said.startswith("Placing it with ") and found.id != first.id
+    assert found.placement.settings.policy == "memory" and not over_memory(found)
+    assert found.placement.settings.pins == first.placement.settings.pins
+    name = context_dim(found.graph)
+    tokens = found.graph.define[name]
+    room = "with" if has_room else "without"
+    said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add."
+    assert state.greeting(found.id) == said
+    longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
+    over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes
+    assert over, "no longer one has room"
+    if has_room:
+        assert tokens > first.graph.define[name]
+        assert not found.placement.run_memory.over_with_runtimes
+
+
+def test_no_context_is_looked_for_where_memory_has_no_limit(
+    state: AppState, tmp_path: Path
+) -> None:
+    assert not has_longest(_open(state, tmp_path, 900_000, None).placement)
+
+
+def test_what_fits_at_no_context_is_told_and_the_search_can_be_ended(
+    state: AppState, tmp_path: Path
+) -> None:
+    small = _open(state, tmp_path, 1_000, 1_000)
+    with state.tasks.begin(small.id, "Looking") as task:
+        with pytest.raises(EditorError, match="does not fit"):
+            state.at_longest_context(small, task)
+        task.cancel()
+        with pytest.raises(Cancelled):
+            state.at_longest_context(small, task)
