@@ -27,6 +27,7 @@ from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
 from editor.placement.rules import rule_in_words
+from editor.placement.state_memory import state_memory
 from editor.placement.unsplit import unsplit_lacks
 from editor.text import (
     human_bytes,
@@ -49,7 +50,7 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
     """Conclusion, verdict, versions, assumptions, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
-        "verdict": _verdict(report),
+        "verdict": _verdict(report, _room(placement)),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
         "pins": _pins(placement),
@@ -193,8 +194,23 @@ def _remedy(report: Mapping[str, Any], names: Mapping[str, str], faster: str) ->
     return []
 
 
-def _verdict(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The one figure, what it is, how it compares with not splitting, and of that what the conclusion does not say."""
+def _room(placement: Placement) -> list[str]:
+    """Up to which context a plan fits, and whether it does with what runtimes add, as sentences."""
+    full = [(each.fits_until, each) for each in state_memory(placement) if each.fits_until]
+    tight, said = placement.run_memory.over_with_runtimes, list[str]()
+    if full:
+        until, first = min(full, key=lambda each: each[0])
+        said.append(
+            f"Fits up to a context of about {until:,} tokens, by the memory of {first.device}."
+        )
+    return [*said, f"Tight: {tight} with what runtimes add."] if tight else said
+
+
+def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
+    """The one figure, what it is, how it compares with not splitting, and of that what the conclusion does not say.
+
+    ``room``: sentences about memory.
+    """
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
     basis = ", ".join([kind, *totals["left_out"]])
@@ -222,7 +238,7 @@ def _verdict(report: Mapping[str, Any]) -> dict[str, Any]:
         run = f"A run takes {figure} ({kind})."
         words, besides = f"{run} {words}", [run, *besides]
         figure, kind = token, str(Kind.MEASUREMENT)
-    besides = [*filter(None, besides), *_circumstances(measured)]
+    besides = [*filter(None, besides), *room, *_circumstances(measured)]
     return {"figure": figure, "kind": kind, "words": words, "besides": besides}
 
 

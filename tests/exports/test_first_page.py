@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import EXAMPLES
+from decoders import plain_decoder
 from onnx import TensorProto, helper
 
 import editor
@@ -19,6 +20,7 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.search import examples
+from editor.placement.state_memory import state_memory
 
 
 def test_assumptions_pins_and_reasons_stand_before_the_lists(
@@ -243,6 +245,17 @@ def test_a_model_without_ops_has_a_report(tmp_path: Path, form: str) -> None:
     (path,) = plan.export(form, tmp_path / "out")
     assert "No op runs: the outputs are inputs or constants." in path.read_text()
     assert examples(plan.graph) == (), "there is nothing to find"
+
+
+def test_a_report_says_up_to_which_context_a_plan_fits(tmp_path: Path) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    table = [{"name": "A", "backendName": "CPU", "memory": "800kB"}]
+    plan = editor.partition(path, table)
+    (state,) = state_memory(plan.placement)
+    assert state.fits_until and plan.run_memory.over_with_runtimes
+    text = plan.export("md", tmp_path)[0].read_text()
+    until = f"Fits up to a context of about {state.fits_until:,} tokens, by the memory of A."
+    assert f"{until} Tight: about " in text and " of 800 kB on A with what runtimes add." in text
 
 
 def test_a_plan_is_not_compared_with_a_model_that_does_not_fit_unsplit(

@@ -94,6 +94,23 @@ def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
     assert list(bars.x) == sorted(bars.x, reverse=True), "the best on top"
 
 
+def test_runs_of_a_slower_machine_do_not_stand_beside_others(unsplit: BenchmarkResult) -> None:
+    """A plan looked three times as fast as one that was measured while the processor was slow."""
+    result = replace(unsplit, total=spread(0.004))
+    (other,) = (b for b in result.baselines if b.device == "B" and b.time is not None)
+    median = other.time.median if other.time else 0.0
+
+    def beside(layout: str, factor: float) -> Run:
+        time = dict.fromkeys(("median", "low", "high"), factor * median)
+        report = {"baselines": [{"device": "B", "time": time, "throughput": None}]}
+        return run_of(layout, layout, 0.012, report=report)
+
+    drawn = versus_chart(result, [beside("slow", 1.9), beside("alike", 1.1)], "this", "light")
+    assert drawn is not None
+    (bars,) = drawn.figure.data
+    assert "alike, 2026-11-26" in bars.y and "slow, 2026-11-26" not in bars.y
+
+
 def test_a_bar_that_is_longer_than_is_drawn_has_a_break(unsplit: BenchmarkResult) -> None:
     result = replace(unsplit, total=spread(0.004), baselines=())
     runs = [run_of("near", "that", 0.02), run_of("far", "those", 0.361)]

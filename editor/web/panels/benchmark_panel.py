@@ -39,6 +39,7 @@ from editor.web.panels.tables import (
     seconds_column,
 )
 from editor.web.panels.timeline import seconds_of_shares, timeline
+from editor.web.view import baselines_of
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
@@ -231,7 +232,8 @@ def versus_chart(
         f = run.figures
         same = f.get("mode", "latency") == result.mode and not f["estimated"]
         alike = not many or f.get("requests") == result.requests
-        if same and alike and f.get("plan") not in (None, fingerprint) and f["layout"] not in seen:
+        other_plan = f.get("plan") not in (None, fingerprint) and f["layout"] not in seen
+        if same and alike and other_plan and _was_as_fast(result, run):
             seen.add(f["layout"])
             spread = (f["median"], *f.get("interval", ()))
             name = f"{f['layout']}, {run.when[:10]}"
@@ -241,6 +243,21 @@ def versus_chart(
     return chart(versus_figure(bars, unit, scheme), "bench-versus-chart", 52 + 27 * len(bars))
 
 
+def _was_as_fast(result: BenchmarkResult, run: Run) -> bool:
+    """Whether the machine was about as fast in another run, by the unsplit model where both have measured it."""
+    many, then = result.mode == "throughput", baselines_of(run.figures)
+    for b in result.baselines:
+        if b.time is None or b.device not in then:
+            continue
+        figure = then[b.device]["throughput" if many else "median"]
+        now = b.throughput if many else b.time.median
+        if now and figure and not 1 / _AS_FAST < now / figure < _AS_FAST:
+            return False
+    return True
+
+
+_AS_FAST = 1.25
+"""Times the speed of a machine, up to which runs stand beside each other"""
 _MOST_BARS = 10
 _VERSUS_COLOURS = {"light": ("#adb5bd", "#d0bfff"), "dark": ("#868e96", "#5f3dc4")}
 """Of not splitting and of other layouts."""
