@@ -9,7 +9,7 @@ import numpy as np
 
 from editor.errors import EditorError, WorkspaceError
 from editor.graph.graph import Ints
-from editor.placement.choices import SUBGRAPH_RULES
+from editor.placement.choices import SUBGRAPH_RULES, policy_choices
 from editor.placement.device_profile import load_profile
 from editor.web import messages as m
 from editor.web.app_state import AppState
@@ -27,7 +27,7 @@ from editor.web.panels.parts import problem
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
 from editor.web.sets import follow_set
-from editor.web.view import figures_of, view_of
+from editor.web.view import figures_of, policy_value, view_of
 from editor.workspace.document import Document, Refusal
 from editor.workspace.folders import Author, acting_as
 from editor.workspace.history import Change
@@ -83,6 +83,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
             or _lost_profile(document, request, before)
             or _added(document, request, before)
             or _other_rule(document, request, before)
+            or _moved_too(document, request, before)
             or _no_change(document, request, before)
         )
         panels: dict[str, m.Component | None] = {
@@ -211,6 +212,24 @@ def _other_rule(document: Document, request: m.Edits, before: _Before) -> _Said 
         return None
     was, now = (SUBGRAPH_RULES[each].label for each in (before.rule, rule))
     text = f"Subgraphs are formed by the rule of that layout now: {now}, before: {was} (More, Subgraphs)."
+    return text, notice(text)
+
+
+_FEW_MOVED = 10
+"""Ops that move with others that are painted, without a word"""
+
+
+def _moved_too(document: Document, request: m.Edits, before: _Before) -> _Said | None:
+    """Says so where more ops changed their device than were painted: the policy placed the rest anew."""
+    last = request.edits[-1] if request.edits else None
+    if not isinstance(last, m.Paint):
+        return None
+    changed = np.flatnonzero(before.devices != document.placement.assignment.device)
+    others = len(np.setdiff1d(changed, last.ops))
+    if others <= max(_FEW_MOVED, len(last.ops)):
+        return None
+    policy = policy_choices()[policy_value(document.placement.settings)]
+    text = f"{others:,} other ops moved, too: “{policy}” placed the rest anew around the pins."
     return text, notice(text)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import EXAMPLES
-from decoders import plain_decoder
+from decoders import fused_decoder, plain_decoder
 
 from editor.errors import EditorError
 from editor.graph.states import Lengths
@@ -549,3 +550,25 @@ def test_a_device_that_was_added_is_named_as_the_table_has_it(
     assert (f"below {names[place - 1]};" if place else "the first one;") in said
     assert ("no device above it" in said) is bool(place)
     document.set_devices([{"name": "CPU"}, {"name": "GPU"}])
+
+
+def test_a_stroke_after_which_most_of_the_plan_changes_sides_says_so(
+    state: AppState, tmp_path: Path
+) -> None:
+    """Two devices that are alike changed places with the pin of one layer, without a word."""
+    path = fused_decoder(tmp_path, layers=8, hidden=128)
+    table = [{"name": name, "backendName": "CPU"} for name in "AB"]
+    whole = state.open(OpenRequest(str(path), table, {}, True))
+    limit = str(int(0.8 * whole.placement.run_memory.peaks["A"]))
+    split = state.open(OpenRequest(str(path), [{**d, "memory": limit} for d in table], {}, True))
+    split.set_automatic("memory", {}, "minimal")
+    before = split.placement.assignment.device
+    layers = [op for op in split.placement.placed_ops.tolist() if before[op] == 0][:20]
+    answer = sent(state, split, "w", {"do": "paint", "ops": layers, "device": 1, "sequence": 1})
+    moved = set(np.flatnonzero(before != split.placement.assignment.device)) - set(layers)
+    assert len(moved) > 20
+    said = f"{len(moved)} other ops moved, too: “Optimal within memory” placed the rest anew around the pins."
+    assert answer["message"] == said
+    last = [int(split.placement.placed_ops[-1])]
+    answer = sent(state, split, "w", {"do": "paint", "ops": last, "device": 0, "sequence": 2})
+    assert "moved, too" not in answer["message"]
