@@ -19,7 +19,7 @@ from editor.placement.policies.latency import (
     lower_bound,
     search_seconds,
 )
-from editor.placement.policies.memory_moves import Excess, evened, improved
+from editor.placement.policies.memory_moves import Excess, improved, roomy
 from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -376,7 +376,7 @@ def memory(task: Task) -> Assignment:
         best = found[0]
         if best[0] > bound * _GOOD_ENOUGH:
             best = improved(task, costs, limits, found, search_seconds(task.options))
-        best = evened(task, costs, limits, best, search_seconds(task.options))
+        best = roomy(task, costs, limits, best, found, search_seconds(task.options))
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),

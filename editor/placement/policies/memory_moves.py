@@ -163,6 +163,44 @@ def evened(
     return best
 
 
+def roomy(
+    task: Task,
+    costs: Costs,
+    limits: Floats,
+    best: tuple[float, Ints],
+    starts: Sequence[tuple[float, Ints]],
+    seconds: float,
+) -> tuple[float, Ints]:
+    """The best placement where it has room for what runtimes add, else the cheapest that has and costs little more.
+
+    Others are improved within less memory: less by the share that runtimes add to the best one.
+
+    Args:
+        task: what is placed.
+        costs: of the task.
+        limits: [device] bytes.
+        best: price and devices of a placement that fits.
+        starts: of others that fit.
+        seconds: budget, as counted by the moves.
+    """
+    needed = Excess.of(task, best[1], limits).needed
+    even = evened(task, costs, limits, best, seconds)
+    if not needed.over_with_runtimes:
+        return even
+    peaks = np.array([max(memory.peak, 1) for memory in needed.devices])
+    added = np.array([needed.added_by_runtime(d) for d in range(len(peaks))])
+    less = limits * float((peaks / (peaks + added)).min())
+    within = [each for each in (even, *starts) if not Excess.of(task, each[1], less).total]
+    found = [improved(task, costs, less, within, seconds)] if within else []
+    others = [
+        each
+        for each in (even, *found)
+        if each[0] <= _ROOM * best[0]
+        and not Excess.of(task, each[1], limits).needed.over_with_runtimes
+    ]
+    return min(others, key=lambda each: each[0], default=even)
+
+
 def _beside(graph: Graph, device: Ints, devices: int) -> Bools:
     """[op, device] whether it reads or is read by an op there."""
     source, reader, _ = graph.edges
