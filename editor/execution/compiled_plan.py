@@ -119,7 +119,9 @@ class CompiledPlan:
         self.limits = limits or {}
         self.overridden = overridden
         """Initializers that are inputs of this instance; all others keep their default."""
-        self._recompile, self._variant = recompile, self
+        self._recompile = recompile
+        self._variant: CompiledPlan | None = None
+        """With other initializers as inputs. Not this plan itself: in a cycle, memory of devices waits for the collector."""
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         self._arrivals, self._dead = data_flow(steps, self._outputs)
@@ -209,10 +211,9 @@ class CompiledPlan:
         overridden = overridden_initializers(self.graph, inputs)
         if overridden == self.overridden:
             return self
-        variant = self._variant
-        if overridden != variant.overridden:
-            variant = self._variant = self._recompile(overridden)
-        return variant
+        if self._variant is None or overridden != self._variant.overridden:
+            self._variant = self._recompile(overridden)
+        return self._variant
 
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
