@@ -167,8 +167,8 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
 
 
 def has_profile_at(graph: Graph, devices: Sequence[Device], define: Mapping[str, int]) -> bool:
-    """Whether one of the devices has a profile of a model at these sizes."""
-    return any(_read(profile_path(graph, device, define)) is not None for device in devices)
+    """Whether a profile of a model at these sizes is stored of one of the devices; it is not read."""
+    return any(profile_path(graph, device, define).is_file() for device in devices)
 
 
 def earlier_profile(graph: Graph, device: Device) -> DeviceProfile | None:
