@@ -157,13 +157,10 @@ def test_all_seconds_are_of_one_kind(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_present_plan_is_the_best_where_it_takes_least(tmp_path: Path) -> None:
     """One way was "best by estimate", and the row of the present plan had less."""
-    slow, fast = table(1e13)[::-1], plain_decoder(tmp_path / "plain.onnx")
-    plan = editor.partition(fast, slow, "priority")  # the card comes first, and reads slower
-    moved = Plan(with_affinity(plan.placement, dict.fromkeys(plan.affinity, "Host"), "a person"))
-    for settings in (plan.settings, moved.settings):
-        assert settings.policy == "priority"
-    present = replace(moved.placement, settings=plan.settings)
-    token, phases = Plan(present).phases(8, 32)
+    devices = table(1e13)[::-1]  # the card comes first, and reads slower
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), devices, "priority")
+    moved = with_affinity(plan.placement, dict.fromkeys(plan.affinity, "Host"), "a person")
+    token, phases = Plan(replace(moved, settings=plan.settings)).phases(8, 32)
     assert phases.chosen is phases.present
     assert phases.chosen.answer < min(each.answer for each in phases.choices)
     assert token.placement.op_counts["Card"] == 0
