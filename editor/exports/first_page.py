@@ -17,12 +17,13 @@ from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import (
     assumed_figures,
+    assumed_peaks,
     ends_counted,
     is_assumed,
     stand_ins,
     streams,
 )
-from editor.placement.costs import Costs, peaks_of, price
+from editor.placement.costs import Costs, price
 from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
@@ -315,7 +316,7 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             lines.append(f"{device.name}: the model's precision as exported.")
         if profiled := _profiled(placement, device, costs):
             lines.append(f"{device.name}: {profiled}.")
-        if assumed := _assumed_peaks(placement, device, costs):
+        if assumed := assumed_peaks(placement, device, costs):
             measured = report["measurement"]
             only = measured is not None and measured["kind"] == Kind.MEASUREMENT
             whose = "assumed in what is not measured" if only else "so assumed"
@@ -346,28 +347,6 @@ def _profiled(placement: Placement, device: Device, costs: Costs) -> str:
             ],
         )
     )
-
-
-def _flops(rate: float) -> str:
-    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
-
-
-def _assumed_peaks(placement: Placement, device: Device, costs: Costs) -> str:
-    """The figures that costs rest on and that neither a profile nor the device table states."""
-    peaks, link, number = peaks_of(device), device.link, placement.device_number(device.name)
-    parts = []
-    if not costs.assumed or costs.assumed[number]:
-        parts += [
-            "" if device.peak_compute else _flops(peaks.compute),
-            "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
-        ]
-    profile = load_profile(placement.graph, device) if costs.profiled else None
-    if np.isfinite(peaks.bandwidth) and not (profile is not None and profile.has_links):
-        parts += [
-            "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
-            "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
-        ]
-    return ", ".join(filter(None, parts))
 
 
 def _versions(placement: Placement, report: Mapping[str, Any]) -> list[str]:

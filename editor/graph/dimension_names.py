@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from editor.text import pluralize
 
@@ -69,3 +69,10 @@ def sizes_in_words(sizes: Mapping[str, int]) -> str:
     if named.get(_TOTAL) == new + past:
         named.pop(_TOTAL)
     return ", ".join(step if name == _NEW else f"{name} {size:,}" for name, size in named.items())
+
+
+def sizes_apart(sizes: Mapping[str, int], others: Iterable[Mapping[str, int]]) -> str:
+    """The words of sizes that some others do not have: "1 token after 2,048"; "" where all have all of them."""
+    lists = [sizes_in_words(other).split(", ") for other in others]
+    words = sizes_in_words(sizes).split(", ")
+    return ", ".join(each for each in words if any(each not in other for other in lists))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 PolicyName = Literal["priority", "rules", "optimal", "memory", "pipeline"]
 SubgraphRuleName = Literal["minimal", "connected", "levels"]
@@ -77,6 +77,12 @@ def policy_choices() -> dict[str, str]:
         for name, entry in POLICIES.items()
         for objective, label in entry.labels.items()
     }
+
+
+def policy_label(policy: str, options: Mapping[str, Any]) -> str:
+    """A policy as the page calls it: "Optimal: least latency"; its name where the page has none."""
+    labels, objective = policy_choices(), options.get("objective", "latency")
+    return labels.get(f"{policy}:{objective}") or labels.get(policy, policy)
 
 
 @dataclass(frozen=True)

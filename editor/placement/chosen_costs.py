@@ -11,9 +11,9 @@ from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of, streamed_bytes
-from editor.placement.device_profile import basis_of, best_source, costs_of
+from editor.placement.device_profile import basis_of, best_source, costs_of, load_profile
 from editor.placement.placement import Placement, Settings
-from editor.text import human_bytes
+from editor.text import human_bytes, human_seconds
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -40,8 +40,14 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
     return 1 / busiest if busiest else None
 
 
-def left_out(placement: Placement, costs: Costs) -> list[str]:
-    """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it."""
+def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[str]:
+    """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it.
+
+    Args:
+        placement: the plan.
+        costs: of all devices.
+        values: says the figures that were assumed, too.
+    """
     used = sorted(placement.used_numbers)
     said = [
         f"memory of {name} not known: {human_bytes(size)} needed"
@@ -50,7 +56,7 @@ def left_out(placement: Placement, costs: Costs) -> list[str]:
     said += streams(placement, costs)
     said += [] if ends_counted(placement, costs) else ["host input and output not counted"]
     said += [
-        f"{what} of {' and '.join(whose)} assumed"
+        f"{what} of {' and '.join(whose)} assumed{_values(placement, whose, costs) if values else ''}"
         for what, whose in assumed_figures(placement, costs).items()
     ]
     said += stand_ins(placement, costs)
@@ -119,6 +125,37 @@ def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
         stated = one.link is not None and one.link.bandwidth is not None
         whose.setdefault(f"{what} and link" if linked and not stated else what, []).append(name)
     return whose
+
+
+def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:
+    """The figures that were assumed of some devices, once where they are the same: ": 200 GFLOP/s, memory 20 GB/s"."""
+    by_number = [placement.devices[placement.device_number(name)] for name in names]
+    figures = [assumed_peaks(placement, device, costs) for device in by_number]
+    if len(set(figures)) == 1:
+        return f": {figures[0]}"
+    return f": {'; '.join(f'{n} {f}' for n, f in zip(names, figures, strict=True))}"
+
+
+def assumed_peaks(placement: Placement, device: Device, costs: Costs) -> str:
+    """The figures that costs rest on and that neither a profile nor the device table states."""
+    peaks, link, number = peaks_of(device), device.link, placement.device_number(device.name)
+    parts = []
+    if not costs.assumed or costs.assumed[number]:
+        parts += [
+            "" if device.peak_compute else _flops(peaks.compute),
+            "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
+        ]
+    profile = load_profile(placement.graph, device) if costs.profiled else None
+    if np.isfinite(peaks.bandwidth) and not (profile is not None and profile.has_links):
+        parts += [
+            "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
+            "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
+        ]
+    return ", ".join(filter(None, parts))
+
+
+def _flops(rate: float) -> str:
+    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
 
 
 def is_assumed(devices: Sequence[Device], costs: Costs, number: int) -> bool:

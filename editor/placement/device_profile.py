@@ -120,8 +120,8 @@ class DeviceProfile:
         )
 
 
-def profile_path(graph: Graph, device: Device) -> Path:
-    """Path of the stored profile of a model on a device."""
+def profile_path(graph: Graph, device: Device, define: Mapping[str, int] | None = None) -> Path:
+    """Path of the stored profile of a model on a device; at other sizes than those of ``graph`` with ``define``."""
     named = (
         [device.name, device.backend] if device.planned else []
     )  # nothing else tells planned devices apart
@@ -129,7 +129,7 @@ def profile_path(graph: Graph, device: Device) -> Path:
         [
             _VERSION,
             graph.sha256,
-            sorted(graph.define.items()),
+            sorted((graph.define if define is None else define).items()),
             device.runtime,
             device.provider,
             device.unit,
@@ -164,6 +164,11 @@ def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
 def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
     """The stored profile; None when it is missing or damaged."""
     return _read(profile_path(graph, device))
+
+
+def has_profile_at(graph: Graph, devices: Sequence[Device], define: Mapping[str, int]) -> bool:
+    """Whether a profile of a model at these sizes is stored of one of the devices; it is not read."""
+    return any(profile_path(graph, device, define).is_file() for device in devices)
 
 
 def earlier_profile(graph: Graph, device: Device) -> DeviceProfile | None:

@@ -18,7 +18,7 @@ from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
-from editor.placement.choices import policy_choices
+from editor.placement.choices import policy_label
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
 from editor.placement.filter import between, expand_selection, same_device_region
@@ -637,14 +637,13 @@ class Document:
 
 def _label_of(policy: str, options: Mapping[str, Any], subgraphs: str) -> str:
     """A step of the history, in the words of the page: "Optimal: least latency (costs from a profile)"."""
-    labels, objective = policy_choices(), options.get("objective", "latency")
-    name = labels.get(f"{policy}:{objective}")
+    name = policy_label(policy, options)
     words = {"measured": "costs from a profile", "estimate": "estimated costs"}
     chosen = [
         words.get(value, value)
         for key, value in options.items()
-        if isinstance(value, str) and not (key == "objective" and name)
+        if isinstance(value, str) and not (key == "objective" and name != policy)
     ]
     in_brackets = f" ({', '.join(chosen)})" if chosen else ""
     rule = "" if subgraphs == "minimal" else f", {subgraphs} subgraphs"
-    return f"{name or labels.get(policy, policy)}{in_brackets}{rule}"
+    return f"{name}{in_brackets}{rule}"

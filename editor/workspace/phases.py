@@ -15,15 +15,16 @@ from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.states import Lengths, sequence_dim, sizes_of_step, states_of, tokens_of_step
 from editor.kinds import Basis
-from editor.placement.chosen_costs import assumed_speeds, costs_of_plan
+from editor.placement.choices import policy_label
+from editor.placement.chosen_costs import assumed_speeds, chosen_costs, costs_of_plan
 from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
 from editor.placement.kept import pin_to_affinity, with_affinity
-from editor.placement.placement import Placement, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.run_memory import run_memory
 from editor.placement.state_memory import extra_weights
 from editor.placement.subgraphs.minimal import minimal
-from editor.text import human_bytes, in_words, pluralize
+from editor.text import human_bytes, in_words, joined, pluralize
 from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
@@ -97,9 +98,23 @@ class Phases:
     basis: Basis
     """Of all seconds here"""
     present: PhaseChoice
-    """What the plan takes as it is; never the chosen one"""
+    """What the plan takes as it is; the chosen one where it fits and none of ``choices`` takes less"""
     placements: Mapping[str, tuple[Placement, Placement]] = field(default_factory=dict)
     """Name of a choice that can be -> its placements of the prompt and of the tokens"""
+    unprofiled: tuple[str, ...] = ()
+    """Steps without a profile, where others, or the plan, have one: all seconds are estimates for their sake"""
+    not_by: str = ""
+    """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not as the settings of the plan have it, in sentences."""
+        said = []
+        if self.not_by:
+            said.append(f"Placed within memory, as by {self.not_by} it does not fit.")
+        if self.unprofiled:
+            said.append(f"Times are estimates: no profile of {joined(self.unprofiled, 'or')}.")
+        return said
 
     @property
     def differ(self) -> bool:
@@ -142,8 +157,12 @@ class Phases:
                     "extra_weights": dict(each.extra_weights),
                     "problem": each.problem,
                 }
-                for each in self.choices
+                for each in (
+                    *self.choices,
+                    *([self.present] if self.chosen is self.present else []),
+                )
             ],
+            "notes": self.notes,
         }
 
     def text(self) -> str:
@@ -164,7 +183,12 @@ class Phases:
             lines.append(
                 f"  {pluralize(moved, 'op')} run on another device for the prompt than for the tokens"
             )
+        lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+class _NothingFits(EditorError):
+    """None of the ways fits the memory of the devices."""
 
 
 def place_phases(
@@ -172,9 +196,10 @@ def place_phases(
 ) -> Phases:
     """Solves the decisions of a plan for the prompt and for the tokens, and takes what answers soonest.
 
-    Weighed are the placement of each phase for both (within memory, also one that leaves room for either), and each phase with
-    its own: that one keeps weights on two devices, which have to fit, and hands the state over once. An answer takes the
-    prompt, which makes its first token, and a step for each further one.
+    Weighed are the placement of each phase for both (within memory, also one that leaves room for either), each phase with
+    its own, and the plan as it is. A placement for each phase keeps weights on two devices, which have to fit, and hands the
+    state over once. An answer takes the prompt, which makes its first token, and a step for each further one. Where nothing
+    fits by the plan's policy, the phases are placed within memory.
 
     Args:
         plan: its devices, policy, pins and rules hold; its sizes of the sequence do not.
@@ -192,11 +217,52 @@ def place_phases(
         raise ModelError(
             f"{plan.graph.path}: each step has the same number of tokens, so that there is one phase"
         )
+    now = plan.settings
+    try:
+        return _weighed(plan, now, lengths, load, should_stop)
+    except _NothingFits:
+        if now.policy == "memory":
+            raise
+    options = {"costs": "measured", **now.policy_options}
+    within = replace(now, policy="memory", policy_options=options)
+    by, memory = (policy_label(policy, now.policy_options) for policy in (now.policy, "memory"))
+    by = by.partition(":")[0]
+    try:
+        return replace(_weighed(plan, within, lengths, load, should_stop), not_by=by)
+    except Cancelled:
+        raise
+    except EditorError as error:
+        raise EditorError(
+            f"No placement was found that fits, by {by} or by “{memory}”. {error}"
+        ) from error
 
-    def solved(new: int, past: int, devices: Sequence[Device] = plan.devices) -> Placement:
-        sizes = sizes_of_step(plan.graph, new, past)
-        graph, answers = load({**plan.graph.define, **sizes})
-        settings = with_known_costs(plan.settings, best_source(graph, plan.devices))
+
+def _weighed(
+    plan: Placement,
+    settings: Settings,
+    lengths: Lengths,
+    load: Load,
+    should_stop: Callable[[], bool],
+) -> Phases:
+    """What `place_phases` finds with some settings.
+
+    Raises:
+        _NothingFits: no way fits.
+        EditorError: a phase cannot be placed at all.
+    """
+    steps = {
+        f"a prompt of {lengths.prompt:,}": (lengths.prompt, 0),
+        f"a token after {lengths.prompt:,}": (1, lengths.prompt),
+        f"a token after {lengths.before_last:,}": (1, lengths.before_last),
+    }
+    loaded = {
+        step: load({**plan.graph.define, **sizes_of_step(plan.graph, *step)})
+        for step in steps.values()
+    }
+    settings, unprofiled = _one_source(plan, settings, {n: loaded[s][0] for n, s in steps.items()})
+
+    def solved(step: tuple[int, int], devices: Sequence[Device] = plan.devices) -> Placement:
+        graph, answers = loaded[step]
         placement = solve(
             check_same(graph, plan.graph.sha256), devices, settings, answers, should_stop
         )
@@ -204,65 +270,55 @@ def place_phases(
             raise Cancelled
         return placement
 
-    def phase(name: str, new: int, past: int) -> Placement:
+    def phase(name: str, step: tuple[int, int]) -> Placement:
         try:
-            return solved(new, past)
+            return solved(step)
         except Cancelled:
             raise
         except EditorError as error:
             raise EditorError(f"{name} cannot be placed. {error}") from error
 
-    prompt = phase(f"The prompt ({lengths.prompt:,} tokens at once)", lengths.prompt, 0)
-    first = phase(f"A token after {lengths.prompt:,} others", 1, lengths.prompt)
-    last = phase(f"A token after {lengths.before_last:,} others", 1, lengths.before_last)
+    of_prompt, of_first, of_last = steps.values()
+    prompt = phase(f"The prompt ({lengths.prompt:,} tokens at once)", of_prompt)
+    first = phase(f"A token after {lengths.prompt:,} others", of_first)
+    last = phase(f"A token after {lengths.before_last:,} others", of_last)
     ways: dict[str, tuple[Callable[[], Placement], Callable[[], Placement]]] = {
         ONE_OF_TOKEN: (lambda: _alike(prompt, last, "the prompt"), lambda: last),
         ONE_OF_PROMPT: (lambda: prompt, lambda: _alike(last, prompt, "a token")),
         OWN: (lambda: prompt, lambda: last),
     }
-    if (
-        plan.settings.policy == "memory"
-    ):  # as each phase alone would have it, the other one may not fit
+    if settings.policy == "memory":  # as each phase alone would have it, the other one may not fit
 
         def roomy() -> Placement:
-            return _with_room(prompt, lambda devices: solved(1, lengths.before_last, devices))
+            return _with_room(prompt, lambda devices: solved(of_last, devices))
 
         both = cache(roomy)
         ways[ONE_WITH_ROOM] = (
             lambda: _alike(prompt, both(), "the prompt"),
             lambda: _alike(last, both(), "a token"),
         )
+    ways[PRESENT] = (
+        lambda: _alike(prompt, plan, "the prompt"),
+        lambda: _alike(last, plan, "a token"),
+    )
     found: dict[str, tuple[Placement, Placement]] = {}
 
-    def weighed(
-        name: str, of_prompt: Callable[[], Placement], of_token: Callable[[], Placement]
-    ) -> PhaseChoice:
+    def weighed(name: str) -> PhaseChoice:
+        prompt_of, token_of = ways[name]
         try:
-            found[name] = pair = of_prompt(), of_token()
+            found[name] = pair = prompt_of(), token_of()
             return _choice(name, pair[0], _alike(first, pair[1], "a token"), pair[1], lengths)
         except EditorError as error:
             found.pop(name, None)
             return PhaseChoice(name, 0.0, 0.0, 0.0, 0.0, {}, str(error))
 
-    choices = [weighed(name, *way) for name, way in ways.items()]
-    present = weighed(
-        PRESENT, lambda: _alike(prompt, plan, "the prompt"), lambda: _alike(last, plan, "a token")
-    )
-    possible = [each for each in choices if not each.problem]
-    if not possible:
-        way_out = (
-            "a shorter prompt or answer, or more memory, makes room"
-            if plan.settings.policy == "memory"
-            else "the policy memory keeps within it"
+    *choices, present = (weighed(name) for name in ways)
+    chosen = _soonest((*choices, present))
+    if chosen is None:
+        raise _NothingFits(
+            f"{plan.graph.name} does not fit, whichever way both phases are placed: {choices[-1].problem}; a shorter prompt "
+            "or answer, or more memory, makes room"
         )
-        raise EditorError(
-            f"{plan.graph.name} does not fit, whichever way both phases are placed: {choices[-1].problem}; {way_out}"
-        )
-    single = [each for each in possible if each.name != OWN]
-    chosen = min(possible, key=lambda each: each.answer)
-    if single and chosen.name == OWN:
-        best = min(single, key=lambda each: each.answer)
-        chosen = chosen if chosen.answer < _CLEARLY * best.answer else best
     return Phases(
         lengths,
         *found[chosen.name],
@@ -270,8 +326,45 @@ def place_phases(
         tuple(choices),
         costs_of_plan(found[chosen.name][1])[1],
         present,
-        {each.name: found[each.name] for each in possible},
+        {each.name: found[each.name] for each in (*choices, chosen) if not each.problem},
+        unprofiled,
     )
+
+
+def _one_source(
+    plan: Placement, settings: Settings, graphs: Mapping[str, Graph]
+) -> tuple[Settings, tuple[str, ...]]:
+    """Settings whose costs come from one source at all steps: profiles where all have them; and the steps that have none.
+
+    Args:
+        plan: its profile is one, too.
+        settings: may leave the source to what is known.
+        graphs: name of each step -> the model at its sizes.
+    """
+    sources = {name: best_source(graph, plan.devices) for name, graph in graphs.items()}
+    lacking = tuple(name for name, source in sources.items() if source == "estimate")
+    if not lacking or chosen_costs(settings) == "estimate":
+        return settings, ()
+    settings = with_known_costs(settings, "estimate")
+    known = best_source(plan.graph, plan.devices) == "measured"
+    if len(lacking) == len(graphs):
+        return settings, lacking if known else ()
+    return replace(
+        settings, policy_options={**settings.policy_options, "costs": "estimate"}
+    ), lacking
+
+
+def _soonest(ways: Sequence[PhaseChoice]) -> PhaseChoice | None:
+    """The way that answers soonest, by one placement where two are not clearly sooner; None where no way fits."""
+    possible = [each for each in ways if not each.problem]
+    if not possible:
+        return None
+    soonest = min(possible, key=lambda each: each.answer)
+    single = [each for each in possible if each.name != OWN]
+    if not single or soonest.name != OWN:
+        return soonest
+    best = min(single, key=lambda each: each.answer)
+    return soonest if soonest.answer < _CLEARLY * best.answer else best
 
 
 def of_phase(graph: Graph, placements: tuple[Placement, Placement]) -> Placement:

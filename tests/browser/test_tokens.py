@@ -166,7 +166,8 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(peaks.first).to_be_visible()
     fill_lengths(page, 4096, 8)
     page.click("#phases-start")
-    expect(page.locator("#phases-result").get_by_text("policy memory")).to_be_visible()
+    within = page.locator("#phases-result").get_by_text("Placed within memory, as by Priority it")
+    expect(within).to_be_visible(timeout=30_000)
     page.fill("#phases-new-length", "")
     page.click("#phases-start")
     said = "write whole numbers from 1 to"

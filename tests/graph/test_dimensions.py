@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.__main__ import main
-from editor.graph.dimension_names import sizes_in_words, with_names, words_of_dimension
+from editor.graph.dimension_names import sizes_apart, sizes_in_words, with_names, words_of_dimension
 from editor.graph.dimensions import Dimensions, Expression
 
 
@@ -214,6 +214,16 @@ def test_usual_names_of_dimensions_have_plain_words() -> None:
     )
     prompt = {"seq_len": 64, "past_seq_len": 0}
     assert sizes_in_words(prompt) == "64 tokens at once"
+
+
+def test_a_step_is_told_from_others_by_all_its_words() -> None:
+    """A list had "past tokens 2,048, total tokens 2,049"."""
+    step, other = (
+        {"batch": 1, "seq_len": 1, "total_seq_len": past + 1, "past_seq_len": past}
+        for past in (2048, 127)
+    )
+    assert sizes_apart(step, [step, other]) == "1 token after 2,048"
+    assert sizes_apart(step, [step, step]) == sizes_apart(step, []) == ""
 
 
 def test_sizes_may_be_typed_by_the_words_for_a_dimension() -> None:

@@ -22,6 +22,7 @@ from editor.placement.costs import estimate, price
 from editor.placement.policies.memory_moves import Excess, improved
 from editor.placement.policies.task import Task
 from editor.runtimes.base import Capability
+from editor.text import parse_bytes
 
 
 def layered(path: Path, layers: int, weight: int) -> Path:
@@ -115,7 +116,7 @@ def test_the_closest_placement_lacks_about_what_halves_of_the_layers_lack(tmp_pa
     table = [{"name": n, "backendName": "GPU", "memory": "19MB"} for n in ("A", "B")]
     with pytest.raises(editor.EditorError) as error:
         editor.partition(graph, table, policy="memory")
-    lacks = [int(n.replace(",", "")) for n in re.findall(r"\(([\d,]+) bytes\)", str(error.value))]
+    lacks = [parse_bytes(n) or 0 for n in re.findall(r"over by ([\d.]+ [kM]?B)", str(error.value))]
     halves = [
         {"layer": "4-7", "to": "B"},
         {"scope": "lm_head", "to": "B"},

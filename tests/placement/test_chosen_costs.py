@@ -135,6 +135,28 @@ def test_weights_that_fit_on_the_chip_take_no_time_of_the_link(mobilenet: Graph)
     assert fits == with_dram
 
 
+def test_the_figures_that_are_assumed_may_be_said_with_it(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header said "Peaks of OpenVINO.CPU and CPU assumed", and only a report had the values."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for speed, said in (
+        ({}, "peaks of A and B assumed: 200 GFLOP/s, memory 20 GB/s"),
+        ({"peakCompute": 1e12}, "peaks of A assumed: 200 GFLOP/s, memory 20 GB/s"),
+    ):
+        table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU", **speed}]
+        key = mobilenet.op_keys[mobilenet.op_types.index("ReduceMean")]
+        placement = editor.partition(mobilenet, table, pins={key: "B"}).placement
+        costs = costs_of_plan(placement)[0]
+        assert said in left_out(placement, costs, values=True)
+        assert said.partition(":")[0] in left_out(placement, costs)
+    npu = [{"name": "NPU", "backendName": "NPU"}, {"name": "CPU", "backendName": "CPU"}]
+    placement = editor.partition(mobilenet, npu, pins={key: "CPU"}).placement
+    assert "peaks and link of NPU assumed: " in str(
+        left_out(placement, costs_of_plan(placement)[0], values=True)
+    )
+
+
 def test_what_a_preset_assumes_is_called_so_until_the_table_states_it(mobilenet: Graph) -> None:
     npu = {"name": "NPU", "preset": "hailo8", "onChipMemory": "1 MB"}
     for keys, said in ((npu, "1 MB on its chip"), ({**npu, "onChipMemory": None}, "")):

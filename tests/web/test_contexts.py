@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from decoders import plain_decoder
 from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
+from editor.placement.device_profile import DeviceProfile, forget_profile, save_profile
 from editor.placement.unsplit import unsplit_lacks
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
@@ -20,11 +22,13 @@ from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
+from editor.web.panels.devices import outcome
 from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.runs_table import runs_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
+from editor.web.panels.versions import label_of_version
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -178,3 +182,40 @@ def test_phases_have_the_figures_that_were_measured_of_the_present_plan(
     assert "measurement" not in shown(2000), "another prompt"
     document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
     assert "measurement" not in shown(120), "another plan"
+
+
+def test_a_profile_of_other_sizes_is_said_below_the_costs(
+    state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After a change of sizes "prediction from profile" was an estimate, without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    other = state.with_sizes(document.id, {"past_sequence_length": 255})
+    for device in document.devices:
+        seconds = dict.fromkeys(document.graph.op_keys, 1e-3)
+        figures = DeviceProfile("x", 1.0, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+        assert "other sizes" not in str(outcome(other))
+        save_profile(document.graph, device, figures)
+        assert "Profiled at other sizes: " in str(outcome(other))
+        assert "other sizes" not in str(outcome(document))
+        forget_profile(document.graph, device)
+
+
+def test_documents_of_one_title_are_told_apart_in_the_list_of_versions(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    """Six rows said "model.onnx (2026-11-29)"."""
+    state.with_sizes(document.id, {"past_sequence_length": 255})
+
+    def labels() -> list[str]:
+        records = state.store.recent(10)
+        return sorted(label_of_version(each, records) for each in records)
+
+    day = state.store.recent(1)[0].updated[:10]
+    assert labels() == [f"decoder.onnx (1 token after {past}, {day})" for past in (127, 255)]
+    state.open(OpenRequest(str(document.graph.path), "HETERO:CPU", {}, True))
+    assert len([each for each in labels() if re.search(r"127, .* \d\d:\d\d UTC\)$", each)]) == 2
+    (tmp_path / "new").mkdir()
+    path = plain_decoder(tmp_path / "new" / "decoder.onnx")
+    state.open(OpenRequest(str(path), "HETERO:CPU", {}, True))
+    assert f"new/decoder.onnx (1 token after 127, {day})" in labels()
+    assert all("/" in each for each in labels())

@@ -545,14 +545,14 @@ def test_a_report_has_the_tokens_that_were_measured(
     def report() -> str:
         return written(document, "md", tmp_path)[0].read_text()
 
-    assert "This plan was not measured." in report()
+    assert "this plan was not measured." in report()
     figures = {"mode": "tokens", "median": 0.02, "first_token": 0.3, "prompt": 8, "new": 4}
     document.keep_run({**figures, "estimated": simulated}, "this plan", document.placement)
     said = "Tokens: first token 300 ms, then 20 ms a token (measured; prompt of 8 tokens, 4 new)."
     assert (said in report()) is not simulated, "stand-ins have no speed"
     assert ("not measured" in report()) is simulated
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
-    assert "This plan was not measured." in report() and "Tokens:" not in report(), "another plan"
+    assert "this plan was not measured." in report() and "Tokens:" not in report(), "another plan"
 
 
 @pytest.mark.parametrize("modes", [("latency", "throughput"), ("throughput", "latency")])

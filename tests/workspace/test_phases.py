@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from decoders import fused_decoder, plain_decoder
 
 import editor
 from editor.execution.generation import Generator
+from editor.graph.states import sizes_of_step
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import with_affinity
 from editor.workspace.phases import with_phase
 from editor.workspace.plan import Plan
@@ -104,6 +107,67 @@ def test_a_refusal_names_the_phase_that_does_not_fit(tmp_path: Path) -> None:
         plan.phases(8, 900)
 
 
+def test_what_does_not_fit_by_a_policy_is_placed_within_memory(tmp_path: Path) -> None:
+    """It was refused with the advice "the policy memory keeps within it"."""
+    path = plain_decoder(tmp_path / "plain.onnx")
+    whole = editor.partition(path, "HETERO:CPU").phases(8, 8)[0].run_memory.peaks["CPU"]
+    devices = [{"name": name, "backendName": "CPU", "memory": 3 * whole // 4} for name in "AB"]
+    plan = editor.partition(path, devices, "priority")
+    token, phases = plan.phases(8, 8)
+    assert phases.notes == ["Placed within memory, as by Priority it does not fit."]
+    assert phases.notes[0] in phases.text() and phases.to_dict()["notes"] == phases.notes
+    assert phases.present.problem.startswith("A has ")
+    for each in (phases.prompt, token.placement):
+        assert max(each.run_memory.peaks.values()) <= 3 * whole // 4
+    with pytest.raises(editor.EditorError) as caught:
+        plan.phases(4000, 8)
+    said = "No placement was found that fits, by Priority or by “Optimal within memory”. The prompt (4,000 tokens"
+    assert str(caught.value).startswith(said)
+    assert "is over by" in str(caught.value)
+
+
+def test_all_seconds_are_of_one_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first token step had a profile and the last one none: their mean was lower for the present plan than for the best."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = plain_decoder(tmp_path / "plain.onnx")
+    plan = editor.partition(path, "HETERO:CPU", "priority")
+    assert plan.phases(127, 8)[1].notes == []
+    estimated = plan.phases(127, 8)[1].present
+
+    def profile(new: int, past: int) -> None:
+        graph = editor.load_model(
+            path, {**plan.graph.define, **sizes_of_step(plan.graph, new, past)}
+        )
+        seconds = dict.fromkeys(graph.op_keys, 1e-3)
+        figures = DeviceProfile("x", 1.0, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+        save_profile(graph, plan.devices[0], figures)
+
+    profile(1, 127)
+    found = plan.phases(127, 8)[1]
+    assert found.notes == [
+        "Times are estimates: no profile of a prompt of 127 or a token after 133."
+    ]
+    assert (found.basis.kind, found.present.token) == ("estimate", estimated.token)
+    profile(127, 0)
+    profile(1, 133)
+    found = plan.phases(127, 8)[1]
+    assert (found.notes, found.basis.kind) == ([], "prediction")
+    assert found.chosen.token > 100 * estimated.token
+
+
+def test_the_present_plan_is_the_best_where_it_takes_least(tmp_path: Path) -> None:
+    """One way was "best by estimate", and the row of the present plan had less."""
+    devices = table(1e13)[::-1]  # the card comes first, and reads slower
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), devices, "priority")
+    moved = with_affinity(plan.placement, dict.fromkeys(plan.affinity, "Host"), "a person")
+    token, phases = Plan(replace(moved, settings=plan.settings)).phases(8, 32)
+    assert phases.chosen is phases.present
+    assert phases.chosen.answer < min(each.answer for each in phases.choices)
+    assert token.placement.op_counts["Card"] == 0
+    assert phases.text().splitlines()[0].endswith(f": {phases.present.text()}")
+    assert phases.to_dict()["choices"][-1]["name"] == phases.to_dict()["chosen"]
+
+
 def test_equal_placements_are_one_row(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
     phases = plan.phases(64, 8)[1]
@@ -114,7 +178,7 @@ def test_equal_placements_are_one_row(tmp_path: Path) -> None:
     assert same[-1] == "the present plan for both"
 
 
-def test_the_present_plan_stands_beside_the_ways_and_is_none_of_them(tmp_path: Path) -> None:
+def test_the_present_plan_stands_beside_the_ways_where_it_takes_longer(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
     free = plan.phases(64, 8)[1]
     key = plan.graph.op_keys[int(plan.placement.ops_on(plan.devices[0].name)[0])]

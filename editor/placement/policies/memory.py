@@ -110,7 +110,7 @@ def too_large(
         least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
         lines.append(
             f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
-            f"{human_bytes(int(room))}: {_exact(needed - room)} too few."
+            f"{human_bytes(int(room))}: {human_bytes(int(needed - room))} too few."
         )
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     over = np.zeros(len(names)) if closest is None else closest.over.copy()
@@ -120,7 +120,7 @@ def too_large(
             over[d] = max(over[d], forced - limits[d])
             held = ", or are held there" if _held(task, d).any() else ""
             lines.append(
-                f"{name} is over by {_exact(forced - limits[d])} with the ops that can only run there{held}."
+                f"{name} is over by {human_bytes(int(forced - limits[d]))} with the ops that can only run there{held}."
             )
     lines.insert(1, _way_out(task, over, needed > room))
     if closest is None:
@@ -169,16 +169,11 @@ def _way_out(task: Task, over: Floats, never: bool) -> str:
     return f"What helps: {', '.join(ways[:-1])} or {ways[-1]}."
 
 
-def _exact(size: float) -> str:
-    """A size in bytes too, for a limit that is to be changed."""
-    return f"{human_bytes(int(size))} ({int(size):,} bytes)"
-
-
 def _what_fills(closest: Excess, d: int, device: Device, ops: Bools, size: Floats) -> list[str]:
     """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
     lines = [
-        f"In the closest placement that was found, {device.name} is over by {_exact(closest.over[d])}: "
+        f"In the closest placement that was found, {device.name} is over by {human_bytes(int(closest.over[d]))}: "
         f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
         f"once, where the limit is {device.limit_text}."
     ]

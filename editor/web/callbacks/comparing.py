@@ -23,7 +23,7 @@ from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.sizes_panel import sizes_view
-from editor.web.panels.versions import versions_view
+from editor.web.panels.versions import label_of_version, versions_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
@@ -180,10 +180,11 @@ def register(app: Dash, state: AppState) -> None:
     def others(tab: str, document_id: str) -> Any:
         if tab != "compare":
             raise PreventUpdate
+        records = state.store.recent(_MOST_OTHERS)
         return [
-            {"value": record.id, "label": f"{record.title} ({record.updated[:10]})"}
-            for record in state.store.recent(_MOST_OTHERS)
-            if record.id != document_id
+            {"value": each.id, "label": label_of_version(each, records)}
+            for each in records
+            if each.id != document_id
         ]
 
     @app.callback(

@@ -11,7 +11,7 @@ from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.errors import WorkspaceError
-from editor.graph.dimension_names import sizes_in_words
+from editor.graph.dimension_names import sizes_apart, sizes_in_words
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.thumbnail import thumbnail_of
@@ -372,14 +372,7 @@ def _set_row(record: SetRecord) -> controls.Link:
 
 def _own_sizes(record: Record, records: Sequence[Record]) -> str:
     """The sizes of a document that tell it from others of its model; "" where none does."""
-    others = [each.define for each in records if each.model == record.model]
-    return sizes_in_words(
-        {
-            name: size
-            for name, size in record.define.items()
-            if any(define.get(name) != size for define in others)
-        }
-    )
+    return sizes_apart(record.define, (r.define for r in records if r.model == record.model))
 
 
 def _row(state: AppState, record: Record, own_sizes: str) -> controls.Link:

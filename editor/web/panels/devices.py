@@ -13,6 +13,7 @@ from editor.graph.dimension_names import sizes_in_words
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
+from editor.placement.device_profile import has_profile_at
 from editor.placement.pin_groups import PinGroup, pin_groups
 from editor.placement.policies.task import Assignment
 from editor.text import human_bytes, joined, pluralize, roughly
@@ -143,7 +144,7 @@ def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
     result = document.placement.assignment
     if result.objective is None:
-        return [_doubt(document), _beside_profiles(document)]
+        return [_doubt(document), _beside_profiles(document), _at_other_sizes(document)]
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
     doubt = _doubt(document)
@@ -163,7 +164,21 @@ def outcome(document: Document) -> list[Any]:
         if unused and doubt is None
         else None,
         _beside_profiles(document),
+        _at_other_sizes(document),
     ]
+
+
+def _at_other_sizes(document: Document) -> html.P | None:
+    """Says that a profile is of other sizes, where these have none."""
+    graph, devices = document.graph, document.devices
+    if has_profile_at(graph, devices, graph.define):
+        return None
+    if not any(has_profile_at(graph, devices, o.define) for o in document.at_other_sizes()):
+        return None
+    again = html.Button(
+        "Profile again for these", className="link", **{"data-command": "run-bench-profile"}
+    )
+    return html.P(["Profiled at other sizes: ", again, "."], className="hint")
 
 
 def _beside_profiles(document: Document) -> html.P | None:

@@ -73,6 +73,13 @@ def _rank(short: str) -> int:
     return (2 if short.startswith(NO_SPLIT) else 1) if short else 0
 
 
+def _that_splits(placement: Placement) -> str:
+    """The label of the format that runs each subgraph as its own model, where that keeps the plan; else ""."""
+    form = "split" if placement.graph.is_onnx else "split-ir"
+    able = not problem_of(placement.graph, form) and not left_out(placement, form)
+    return FORMATS[form].label if able else ""
+
+
 def _form(what: str) -> str:
     """The format of a button; "" where it is none."""
     kind, _, form = what.partition(":")
@@ -135,5 +142,7 @@ def _item(document: Document, what: str, label: str) -> html.Button:
         else {"id": {"type": "export", "what": what}}
     )
     short = "" if reason else left_out(document.placement, name)
+    if short.startswith(NO_SPLIT) and (other := _that_splits(document.placement)):
+        short += f". “{other}” does split"
     said = [label, html.Span(short, className="menu-note")] if short else label
     return html.Button(said, className="menu-item", role="menuitem", tabIndex=-1, **this)

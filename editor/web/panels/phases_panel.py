@@ -142,7 +142,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     in_bold = f"“{phases.chosen.name}”"
     return [
         _outdated(document),
-        html.P(said, className="hint wide"),
+        html.P(" ".join([*phases.notes, said]), className="hint wide"),
         table,
         html.Table(html.Tbody(lines), className="plain"),
         html.P(

@@ -107,7 +107,7 @@ def headline(document: Document) -> Headline:
         figure = rate_in_words(per_second)
     elif figure:
         figure += _what_it_makes(document.graph)
-    without = left_out(document.placement, plan_costs(document)[0]) if basis else []
+    without = left_out(document.placement, plan_costs(document)[0], values=True) if basis else []
     of = ""
     if per_second and unit == TOKENS_PER_SECOND:
         of = "of all sequences together"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dash import html
 
+from editor.graph.dimension_names import sizes_apart
 from editor.text import human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import kind_badge
 from editor.workspace.diffs import ModelDiff, compared_times
 from editor.workspace.document import Document
+from editor.workspace.history import Record
 
 _MOST_ROWS = 300
 
@@ -41,6 +45,19 @@ def versions_form() -> list[Any]:
         ),
         html.Div(id="versions-result"),
     ]
+
+
+def label_of_version(record: Record, records: Sequence[Record]) -> str:
+    """A document in a list, by what tells it from others of its title: folder, sizes, and when it was last changed."""
+    alike = [each for each in records if each.title == record.title]
+    model, folder = Path(record.model), ""
+    if any(each.model != record.model for each in alike):
+        folder = f"{model.parent.name}/"
+    sizes = sizes_apart(record.define, (each.define for each in alike))
+    day, minute = record.updated[:10], record.updated[11:16]
+    same = [r for r in alike if (r.model, r.define) == (record.model, record.define)]
+    when = f"{day} {minute} UTC" if len(same) > 1 else day
+    return f"{folder}{record.title} ({', '.join(filter(None, (sizes, when)))})"
 
 
 def versions_view(here: Document, there: Document, found: ModelDiff) -> list[Any]:
