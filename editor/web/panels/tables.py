@@ -25,6 +25,7 @@ _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
 _ROUGH_TIME = 96
 """Pixels of "about 600 µs"."""
+_TWO_LINES = {"wrapText": True, "autoHeight": True, "cellClass": "two-lines"}
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
 _START = "To launch it, and what it takes longer after other subgraphs ran; times, starts and transfers add up to the run"
@@ -114,14 +115,16 @@ def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dic
     return number_column(field, header, width, valueFormatter=_SECONDS, **more)
 
 
-def device_column(field: str, header: str, width: int = 150, least: int = 134) -> dict[str, Any]:
-    """A column of device names with their colours; ``least``: its width where there is little room."""
+def device_column(field: str, header: str) -> dict[str, Any]:
+    """A column of device names with their colours."""
     return {
         "field": field,
         "headerName": header,
-        "width": width,
-        "minWidth": least,
+        "width": 150,
+        "minWidth": 134,
         "cellRenderer": "DeviceCell",
+        "tooltipField": field,
+        **_TWO_LINES,
     }
 
 
@@ -129,7 +132,7 @@ def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96, minWidth=76),
-        device_column("device", "Device", least=124),
+        device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=56),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
@@ -140,6 +143,7 @@ def subgraph_table(document: Document) -> html.Div:
             "width": 190,
             "minWidth": 108,
             "tooltipField": "types",
+            **_TWO_LINES,
         },
         number_column("inputs", "Inputs", 84, minWidth=64),
         bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
