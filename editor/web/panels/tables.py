@@ -25,7 +25,6 @@ _LEAST_NUMBER = 82
 """Pixels of the longest number with its unit."""
 _ROUGH_TIME = 96
 """Pixels of "about 600 µs"."""
-_TWO_LINES = {"wrapText": True, "autoHeight": True, "cellClass": "two-lines"}
 _SECONDS = {"function": "heteroSeconds(params.value, params.data.rough)"}
 _TIMES = "Of a benchmark of this plan, else by the costs that the figures of the status bar are made from"
 _START = "To launch it, and what it takes longer after other subgraphs ran; times, starts and transfers add up to the run"
@@ -123,8 +122,6 @@ def device_column(field: str, header: str) -> dict[str, Any]:
         "width": 150,
         "minWidth": 134,
         "cellRenderer": "DeviceCell",
-        "tooltipField": field,
-        **_TWO_LINES,
     }
 
 
@@ -143,7 +140,9 @@ def subgraph_table(document: Document) -> html.Div:
             "width": 190,
             "minWidth": 108,
             "tooltipField": "types",
-            **_TWO_LINES,
+            "wrapText": True,
+            "autoHeight": True,
+            "cellClass": "two-lines",
         },
         number_column("inputs", "Inputs", 84, minWidth=64),
         bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
@@ -197,7 +196,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "id": str(s.id),
                 "device": s.device,
                 "ops": s.size,
-                "types": ", ".join(f"{n} {t}" for t, n in top[:5]),
+                "types": ", ".join(f"{n}\u00a0{t}" for t, n in top[:5]),
                 "inputs": len(s.inputs),
                 "input_bytes": came,
                 "inputs_held": _held(came, s.memory.input, s.device),
