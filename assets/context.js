@@ -38,8 +38,8 @@
   document.addEventListener(
     "click",
     (event) => {
-      const box = boxOf(event);
-      if (box && editor.targetOf(event).matches("[data-command]"))
+      const box = /** @type {HTMLElement | null} */ (document.querySelector("#memory [data-context]"));
+      if (box && editor.targetOf(event).matches("#memory [data-command]"))
         editor.set("phases-prompt-length", { value: chosen(box)[0] });
     },
     true,
