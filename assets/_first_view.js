@@ -8,7 +8,8 @@
     BUTTONS = 40, // the zoom buttons
     LARGEST = 1.2,
     READABLE = 0.35, // names have 7 pixels here
-    CLEAR = 0.67; // and from here on their second line shows: `far` in graph.js
+    NEAR = 0.5, // names have less room in letters that are large enough below this
+    CLEAR = 0.67; // and from here on their second line shows
 
   /* What the cards over the canvas leave free at its sides. */
   function sides() {
@@ -50,8 +51,8 @@
     };
   };
 
-  /** @type {Window["heteroIsFar"]} */
-  window.heteroIsFar = (zoom) => zoom < CLEAR - 0.005;
+  /** @type {Window["heteroFar"]} */
+  window.heteroFar = (zoom) => ({ far: zoom < CLEAR - 0.005, farther: zoom < NEAR });
 
   /** @type {Window["heteroFirstView"]} */
   window.heteroFirstView = (box, width, height, first, focus) => {

@@ -19,7 +19,7 @@
       selected: [],
       boxing: false,
       emphasis: null,
-      far: false,
+      far: { far: false, farther: false },
       under: null,
       groupOf: null,
       wanted: undefined,

@@ -38,8 +38,8 @@
   document.addEventListener(
     "click",
     (event) => {
-      const box = boxOf(event);
-      if (box && editor.targetOf(event).matches("[data-command=run-phases-start]"))
+      const box = /** @type {HTMLElement | null} */ (document.querySelector("#memory [data-context]"));
+      if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
         editor.set("phases-prompt-length", { value: chosen(box)[0] });
     },
     true,

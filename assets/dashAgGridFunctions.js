@@ -26,6 +26,7 @@
 
   functions.heteroSeconds = (value, rough = false) => {
     if (value === null || value === undefined) return "";
+    if (value > 0 && value < 1e-9) return "< 0.001 µs";
     if (rough && value) return `about ${functions.heteroSeconds(roughly(value))}`;
     if (Number((value * 1e6).toPrecision(3)) < 1000) return `${Number((value * 1e6).toPrecision(3))} µs`;
     if (Number((value * 1e3).toPrecision(3)) < 1000) return `${Number((value * 1e3).toPrecision(3))} ms`;

@@ -99,13 +99,13 @@
     editor.showMode();
   }
 
-  /* Far out nodes show their name and the numbers of their devices only, as large as there is room. */
+  /* Far out nodes show their name and the numbers of their devices only. */
   /** @param {Cy} cy */
   function showFar(cy) {
-    const far = window.heteroIsFar(cy.zoom());
-    if (far === page.far) return;
+    const far = window.heteroFar(cy.zoom());
+    if (far.far === page.far.far && far.farther === page.far.farther) return;
     page.far = far;
-    cy.batch(() => cy.nodes().not(".frame").toggleClass("far", far));
+    cy.batch(() => editor.showFrom(cy.nodes().not(".frame"), far));
   }
 
   /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
@@ -223,7 +223,7 @@
       editor.byId("preview")?.remove();
       return;
     }
-    if (picture) page.far = picture.classList.contains("far");
+    if (picture) page.far = { far: picture.classList.contains("far"), farther: picture.classList.contains("farther") };
     if (graph) {
       editor.dress(graph.elements, view);
       dressed = view;

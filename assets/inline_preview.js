@@ -17,7 +17,7 @@
     const { focusX, focusY } = svg.dataset,
       focus = focusX === undefined ? null : { x: Number(focusX), y: Number(focusY) };
     const view = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first), focus);
-    svg.classList.toggle("far", window.heteroIsFar(view.zoom));
+    for (const [name, on] of Object.entries(window.heteroFar(view.zoom))) svg.classList.toggle(name, on);
     svg.firstElementChild?.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.zoom})`);
   }
 

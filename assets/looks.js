@@ -5,7 +5,16 @@
 
   const page = editor.page,
     WORDS = 20, // letters that a block has room for
-    FAR = { most: 25, least: 13, letter: 0.6, long: 16, room: [126, 140] }; // as `_FAR` of drawing/preview.py
+    FAR = {
+      sizes: [
+        [13, 17],
+        [15, 22],
+      ],
+      low: 17,
+      letter: 0.55,
+      long: 16,
+      room: [118, 136],
+    }; // as `_FAR` of drawing/preview.py
 
   /** @typedef {{ data: Record<string, string | number>, classes: Record<string, boolean> }} Looks */
 
@@ -31,21 +40,23 @@
    * @param {string} numbers
    */
   function farName(name, numbers) {
-    return `${numbers} ${ending(name, 18 - 2 * numbers.length)}`;
+    return `${numbers} ${ending(name, 16 - 2 * numbers.length)}`;
   }
 
   /**
-   * The line that a node has from afar, as large as there is room; with a long one the node is wider.
+   * The line that a node has from afar, and its sizes there and from farther away; with a long one the node is wider.
    * @param {string} brief
    * @param {boolean} group
+   * @param {boolean} [low] whether the node has no height for large letters
    * @returns {Looks}
    */
-  function fromAfar(brief, group) {
+  function fromAfar(brief, group, low) {
     const letters = [...brief].reduce((sum, letter) => sum + (/[①-⑨]/.test(letter) ? 2 : 1), 0),
       long = letters > FAR.long,
-      size = Math.floor(FAR.room[group || long ? 1 : 0] / (FAR.letter * letters));
+      room = Math.floor(FAR.room[group || long ? 1 : 0] / (FAR.letter * letters)),
+      [briefSize, farSize] = FAR.sizes.map(([least, most]) => Math.max(least, Math.min(low ? FAR.low : most, room)));
     return {
-      data: { brief, briefSize: Math.max(FAR.least, Math.min(FAR.most, size)) },
+      data: { brief, briefSize, farSize },
       classes: { long: long && !group },
     };
   }
@@ -71,6 +82,11 @@
   /** @param {string} type */
   const nearName = (type) => (type.length <= WORDS - 1 ? type : editor.short(briefly(type), WORDS - 1));
 
+  /** @type {Hetero["showFrom"]} */
+  function showFrom(nodes, far) {
+    for (const [name, on] of Object.entries(far)) nodes.toggleClass(name, on);
+  }
+
   /** The looks of one plan. */
   class Dresser {
     /**
@@ -86,7 +102,7 @@
 
     /** @param {any} data @returns {Looks | null} */
     node(data) {
-      if (data.tensor !== undefined) return fromAfar(ending(data.name, WORDS), false);
+      if (data.tensor !== undefined) return fromAfar(data.name, false, true);
       return data.ops === undefined ? this.op(data) : this.block(data);
     }
 
@@ -238,7 +254,7 @@
       nodes = /** @type {CyNode[]} */ (fades && !CALM.matches ? cy.nodes(".op").not(".mixed").toArray() : []);
     const before = nodes.map((node) => /** @type {[CyNode, string]} */ ([node, node.data("fill")]));
     cy.batch(() => {
-      cy.nodes().not(".frame").toggleClass("far", page.far);
+      showFrom(cy.nodes().not(".frame"), page.far);
       cy.nodes(".op, .terminal").forEach((node) => change(node, dresser.node(node.data())));
       cy.edges().forEach((edge) => change(edge, dresser.edge(edge.data())));
     });
@@ -283,10 +299,10 @@
       const isNode = "position" in element,
         looks = isNode ? dresser.node(element.data) : dresser.edge(element.data);
       if (looks) Object.assign(element.data, looks.data);
-      const added = Object.entries({ far: isNode && page.far, ...looks?.classes }).filter(([, on]) => on);
+      const added = Object.entries({ ...(isNode && page.far), ...looks?.classes }).filter(([, on]) => on);
       element.classes = [element.classes, ...added.map(([name]) => name)].join(" ").trim();
     }
   }
 
-  editor.provide({ colour, dress, lines, signs });
+  editor.provide({ colour, dress, lines, showFrom, signs });
 })(window.hetero);

@@ -109,8 +109,7 @@
     }
 
     showFar() {
-      const far = window.heteroIsFar(this.cy.zoom());
-      this.cy.batch(() => this.cy.nodes().not(".frame").toggleClass("far", far));
+      this.cy.batch(() => editor.showFrom(this.cy.nodes().not(".frame"), window.heteroFar(this.cy.zoom())));
     }
 
     /** @param {CyNode} node */

@@ -38,16 +38,16 @@
   function pngOfAll(cy, bg) {
     const { w, h } = cy.elements().boundingBox(),
       scale = Math.min(SHARPEST, LONGEST / Math.max(w, h)),
-      far = window.heteroIsFar(scale),
+      far = window.heteroFar(scale),
       nodes = cy.nodes().not(".frame"),
-      shapes = far ? cy.collection() : editor.shapedEdges(cy.edges(":visible")).not(".shaped");
+      shapes = far.far ? cy.collection() : editor.shapedEdges(cy.edges(":visible")).not(".shaped");
     cy.batch(() => {
-      nodes.toggleClass("far", far);
+      editor.showFrom(nodes, far);
       shapes.addClass("shaped");
     });
     const blob = cy.png({ output: "blob", full: true, scale, bg });
     cy.batch(() => {
-      nodes.toggleClass("far", page.far);
+      editor.showFrom(nodes, page.far);
       shapes.removeClass("shaped");
     });
     const size = [w, h].map((side) => editor.grouped(Math.round(side * scale))).join(" × ");
@@ -209,7 +209,7 @@
       fill = `url(#${name})`;
     }
     const lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
-      size = far ? Number(node.data("briefSize")) : 12,
+      size = far ? parseFloat(node.style("font-size")) : 12,
       p = node.position();
     return `<g>${svgRect(node, fill, "")}${lines
       .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))

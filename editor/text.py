@@ -90,7 +90,7 @@ def human_bytes(size: int) -> str:
 
 def human_seconds(seconds: float) -> str:
     """ "12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
-    return _human(seconds, "s")
+    return "< 0.001 µs" if 0 < seconds < 1e-9 else _human(seconds, "s")
 
 
 def roughly(value: float) -> float:

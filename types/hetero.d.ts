@@ -27,6 +27,12 @@ interface Place {
   whole?: boolean;
 }
 
+/** From how far a graph is seen: far out, nodes have one line; farther out, that is larger. */
+interface Far {
+  far: boolean;
+  farther: boolean;
+}
+
 /** How an op is drawn on a canvas; `faint` ops are hardly seen. */
 interface Look {
   fill: string;
@@ -79,8 +85,8 @@ interface PageState {
   boxing: boolean;
   /** The ops that stand out; null where all do. */
   emphasis: Set<number> | null;
-  /** The graph is seen from so far that nodes show one line. */
-  far: boolean;
+  /** From how far the graph is seen. */
+  far: Far;
   /** The node under the pointer. */
   under: CyNode | null;
   groupOf: Map<number, string> | null;
@@ -389,6 +395,8 @@ interface Hetero {
   lines(cy: Cy): void;
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View, fades?: boolean): void;
+  /** Nodes as they look from so far. */
+  showFrom(nodes: import("cytoscape").NodeCollection, far: Far): void;
   /** The same on elements that Cytoscape has not seen. */
   dress(elements: GraphElement[], view: Messages.View, mode?: string): void;
   hold(): void;
@@ -522,7 +530,7 @@ interface Window {
   heteroScripts(name: "after-graph" | "tables"): Promise<unknown>;
   /** The graph is on the screen: what waited for it may come. */
   heteroGraphShown(): void;
-  heteroIsFar(zoom: number): boolean;
+  heteroFar(zoom: number): Far;
   heteroFree(width: number, height: number): { left: number; top: number; width: number; height: number };
   heteroWhole(box: Bounds, width: number, height: number, largest?: number): { zoom: number; x: number; y: number };
   heteroFirstView(

@@ -124,16 +124,16 @@ def test_a_name_from_afar_is_whole_where_it_can_be(page: Page, show: Show) -> No
     names = page.evaluate("""
         heteroCy.nodes('.op').map((node) => {
             const pen = document.createElement('canvas').getContext('2d');
-            pen.font = `${node.data('briefSize')}px ${node.style('font-family')}`;
-            return [node.data('brief'), pen.measureText(node.data('brief')).width, node.width() - 2];
+            pen.font = `${node.style('font-size')} ${node.style('font-family')}`;
+            const size = parseFloat(node.style('font-size'));
+            return [node.style('label'), pen.measureText(node.style('label')).width, node.width() - 2, size];
         })
     """)
     assert any("ReduceMean" in name for name, *_ in names)
-    assert [name for name, wide, room in names if wide > room] == []
-    on_screen = (
-        "heteroCy.zoom() * heteroCy.nodes('.op').min((node) => -node.data('briefSize')).value"
-    )
-    assert -page.evaluate(on_screen) >= 10, "short names have ten pixels on a laptop"
+    assert [name for name, wide, room, _ in names if wide > room] == []
+    sizes = [size for *_, size in names]
+    assert page.evaluate("heteroCy.zoom()") * max(sizes) >= 10, "short names, on a laptop"
+    assert max(sizes) < 1.4 * min(sizes), "one size, as nearly as names allow"
 
 
 def test_names_stay_readable_when_the_tables_open(page: Page, show: Show) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pages import act, ready, until
 from playwright.sync_api import Page, expect
 
+from editor.text import human_seconds
+
 _HEADERS = """() => [...document.querySelectorAll('#subgraphs .ag-header-cell')].map((cell) => {
     const box = cell.getBoundingClientRect(), text = cell.querySelector('.ag-header-cell-text');
     return [cell.getAttribute('col-id'), box.right, text.scrollWidth - text.clientWidth, box.width];
@@ -91,3 +93,10 @@ def test_colours_of_subgraphs_have_a_legend_that_selects_them(fresh: Page) -> No
     entries.nth(1).click()
     second = f"hetero.page.view.ops.filter((_, i) => hetero.page.view.part[i] === {parts}[1])"
     until(page, f"`${{hetero.selectedOps().slice().sort()}}` === `${{{second}.sort()}}`")
+
+
+def test_the_shortest_times_are_few_letters(fresh: Page) -> None:
+    """A column showed "0.000081…" of a time in microseconds."""
+    said = [fresh.evaluate("hetero.humanSeconds", each) for each in (0, 8.1e-11, 2e-9, 4.2e-6)]
+    assert said == ["0 µs", "< 0.001 µs", "0.002 µs", "4.2 µs"]
+    assert [human_seconds(each) for each in (0, 8.1e-11, 2e-9, 4.2e-6)] == said

@@ -8,12 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import onnx
 from conftest import EXAMPLES
 from decoders import plain_decoder
+from onnx import TensorProto, helper
 
 import editor
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.scopes.tree import scopes_of
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, Node, Position
 from editor.web.drawing.elements import split
@@ -73,6 +76,42 @@ def test_no_line_goes_through_the_name_of_a_frame_that_has_room_elsewhere() -> N
                 entering += abs(x - frame["position"]["x"]) < frame["data"]["w"] / 2
                 assert abs(x - name) > 20, f"{edge['data']['id']} goes through the name"
     assert entering > 1
+
+
+def test_a_name_of_a_frame_stands_between_the_lines_into_its_row(tmp_path: Path) -> None:
+    """The blocks of one row are each entered from above: a line went through the name "linear_projections"."""
+    value, scope = helper.make_tensor_value_info, "/head/linear_projections"
+    nodes = [helper.make_node("Abs", ["x"], [f"a{i}"], f"/stem/Abs_{i}") for i in range(4)]
+    for i in range(4):
+        block = f"{scope}/projections.{i}"
+        nodes += [
+            helper.make_node("Neg", [f"a{i}"], [f"b{i}"], f"{block}/Neg"),
+            helper.make_node("Relu", [f"b{i}"], [f"c{i}"], f"{block}/Relu"),
+        ]
+    nodes.append(helper.make_node("Sum", [f"c{i}" for i in range(4)], ["y"], "/head/Sum"))
+    ends = [value("x", TensorProto.FLOAT, [2])], [value("y", TensorProto.FLOAT, [2])]
+    path = tmp_path / "row.onnx"
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ends), opset_imports=[opset]), path)
+    graph = editor.load_model(path)
+    document = cast(Document, SimpleNamespace(graph=graph))
+    opened = [n for n, s in enumerate(scopes_of(graph).scopes) if "projections." not in s.label]
+    shown = shown_elements(document, {"mode": "blocks", "open": opened})
+    nodes_drawn, frames, edges = split(shown)
+    at = {n["data"]["id"]: n["position"] for n in nodes_drawn}
+    frame = next(f for f in frames if "linear_projections" in f["data"]["label"])
+    name, half = (
+        frame["position"]["x"] + frame["data"]["beside"],
+        6.5 * len("linear_projections") / 2,
+    )
+    row = frame["position"]["y"] - frame["data"]["h"] / 2 + 11
+    entering = [
+        x1 + (x2 - x1) * (row - y1) / (y2 - y1)
+        for edge in edges
+        for (x1, y1), (x2, y2) in pairwise(_way(edge, at))
+        if min(y1, y2) <= row <= max(y1, y2) and y1 != y2
+    ]
+    assert len(entering) >= 4 and all(abs(x - name) > half for x in entering)
 
 
 def _way(edge: Edge, at: dict[str, Position]) -> list[tuple[float, float]]:

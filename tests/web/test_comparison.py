@@ -108,7 +108,7 @@ def test_names_of_layouts_that_are_the_same_plan_are_a_few_words(
     document = opened(state, tmp_path)
     document.pin(document.placement.placed_ops.tolist(), "B")
     shown = compare_view(document, document.layouts())
-    (more,) = [each for each in of_kind(shown, "title") if str(each.children).endswith(" more")]
+    (more,) = [each for each in of_kind(shown, "title") if str(each.children).endswith(" others")]
     count = int(more.children.split()[0])
     assert count > 1
     named = more.title.split("\n")

@@ -757,7 +757,7 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
     document.keep_run(figures, "automatic", document.placement)
     assert "'62.5 tokens/s after 112 to 142 tokens, '" in _words(document)
     table = str(compare_view(document, document.layouts()))
-    for words in ("B('16 ms')", "measured after 112 to 142 tokens", "B('32 ms')", "+16 ms"):
+    for words in ("B('16 ms')", "Measured after 112 to 142 tokens", "B('32 ms')", "+16 ms"):
         assert words in table, words
     assert "B('at least 62.5 tokens/s')" in table
     assert [(r["kind"], r["seconds"]) for r in subgraph_rows(document)] == [("measurement", 0.016)]

@@ -44,8 +44,8 @@ _UNNAMED_AT_ONCE = 800
 _PAIRS = 24
 _MOST_FRAMED = 0.9
 """Share of all nodes that the frame of a block may hold which is open from the start."""
-_FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
-"""Average width of a letter of a frame's name, and its distance from the frame's left border."""
+_FRAME_LETTER, _FRAME_MARGIN, _BESIDE_LINE = 7.4, 10, 5
+"""Average width of a letter of a frame's name, and its distance from the frame's left border and from lines."""
 _FRAME_NAME = (4, 11, 18)
 """Upper end, middle and lower end of a frame's name, below its border."""
 _NAME = 17
@@ -277,7 +277,8 @@ def _frame(
 ) -> Frame:
     """A labelled frame around what is in an open block.
 
-    The name is left of its first node, which is what one looks at; right of it, or shorter, where a line would go through it.
+    The name is left of its first node, which is what one looks at; right of it, between lines, or shorter, where a line
+    would go through it.
 
     Args:
         scopes: the blocks.
@@ -300,6 +301,11 @@ def _frame(
         places += [
             (label, max(before, left), wide),
             (label, min(behind, left + room - wide), wide),
+        ]
+        beside = np.sort(crossed) + _BESIDE_LINE
+        places += [
+            (label, begin, wide)
+            for begin in beside[(beside > left) & (beside < left + room - wide)].tolist()
         ]
     free = [
         place

@@ -22,8 +22,10 @@ from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _NAME, _WORDS = 12, 20
-_FAR = (13, FAR_FONT, 126, 140, 16, 0.6)
-"""Names from afar: least and most size, room in a node and in a wider one, letters from which it is one, width of a letter."""
+_FAR_SIZES, _FAR_LOW = ((13, 17), (15, FAR_FONT)), 17
+"""Least and most size of names from afar and from farther away, and the most in a node that is low."""
+_FAR = (118, 136, 16, 0.55)
+"""Names from afar: room in a node and in a wider one, letters from which it is one, width of a letter."""
 
 WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
@@ -98,7 +100,7 @@ class _Picture:
             return (
                 f'<rect class="terminal" x="{left}" y="{top}" width="{w}" height="{h}" rx="5"/>'
                 + _text(x, y, "var(--ink)", node["data"]["label"].split("\n"))
-                + _brief(x, y, "var(--ink)", node["data"]["name"])
+                + _brief(x, y, "var(--ink)", node["data"]["name"], is_low=True)
             )
         view = self.view
         places = [self.index[op] for op in ops]
@@ -126,7 +128,11 @@ class _Picture:
             "".join(boxes)
             + _text(x, y, ink, [name if "group" in node["classes"] else _near_name(name), words])
             + _brief(
-                x, y, ink, f"{signs} {_briefly(name)}" if far is None else _far_name(far, signs)
+                x,
+                y,
+                ink,
+                f"{signs} {_briefly(name)}" if far is None else _far_name(far, signs),
+                is_wide=far is not None,
             )
         )
 
@@ -226,14 +232,18 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 _BRIEF = (("Normalization", "Norm"), ("Attention", "Attn"), ("AveragePool", "AvgPool"))
 
 
-def _brief(x: float, y: float, ink: str, line: str) -> str:
+def _brief(
+    x: float, y: float, ink: str, line: str, *, is_wide: bool = False, is_low: bool = False
+) -> str:
     """What is shown instead from afar."""
     letters = sum(2 if "①" <= letter <= "⑨" else 1 for letter in line)
-    size = max(
-        _FAR[0], min(_FAR[1], int(_FAR[3 if letters > _FAR[4] else 2] / (_FAR[5] * letters)))
+    room = int(_FAR[is_wide or letters > _FAR[2]] / (_FAR[3] * letters))
+    size, farther = (
+        max(least, min(_FAR_LOW if is_low else most, room)) for least, most in _FAR_SIZES
     )
     return (
-        f'<text class="brief" x="{x}" y="{y}" fill="{ink}" font-size="{size}">{escape(line)}</text>'
+        f'<text class="brief" x="{x}" y="{y}" fill="{ink}" font-size="{size}" '
+        f'style="--farther:{farther}px">{escape(line)}</text>'
     )
 
 
@@ -251,7 +261,7 @@ def _near_name(type_: str) -> str:
 
 def _far_name(name: str, signs: str) -> str:
     """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
-    room = 18 - 2 * len(signs)
+    room = 16 - 2 * len(signs)
     return f"{signs} {end_of_name(name, room)}"
 
 

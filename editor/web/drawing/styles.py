@@ -6,8 +6,8 @@ from typing import Any
 
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
 
-FAR_FONT = 25
-"""Size of short names that are shown from afar: 10 pixels at zoom 0.4."""
+FAR_FONT = 22
+"""Size of short names below zoom 0.5: 10 pixels at zoom 0.46."""
 _UNREADABLE = 6
 """Pixels on the screen below which a name from afar is not drawn."""
 WIDEST_BYTES = 8_000_000
@@ -146,6 +146,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "text-max-width": NODE_WIDTH - 2,
             },
         },
+        {"selector": "node.farther[brief]", "style": {"font-size": "data(farSize)"}},
         {
             "selector": "node.far.long",
             "style": {"width": NODE_WIDTH + 14, "text-max-width": NODE_WIDTH + 12},

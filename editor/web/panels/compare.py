@@ -66,7 +66,7 @@ _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
 _MOST_ALIKE = 2
-"""Names of layouts that are the same plan, which are all said; more would fill the panel with one row."""
+"""Names of layouts that are the same plan, which are said; more would fill the panel with one row."""
 _MOST_REASONS = 4
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
@@ -201,10 +201,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                     title=_MEANT.get(layout.name),
                 ),
                 _by_what(layout, own_basis),
+                over,
                 _alike(layout, twins),
                 _other_devices(layout),
                 again,
-                over,
                 forced_hint(layout.placement) if mine else None,
                 _audited(layout),
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
@@ -235,7 +235,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ]
         if runs["throughput"] is None and runs["latency"] is not None:
             speeds[1] = at_least_cell(runs["latency"], most)
-        _name_kinds(speeds, runs, measured_modes, [basis_badge(own_basis), " ", doubtful])
+        _name_kinds(speeds, runs, measured_modes, own_basis, doubtful)
         if energy:
             speeds.append(joules_cell(row["joules"], base["joules"], bases))
         if unable:  # a plan that cannot run has no speed
@@ -302,12 +302,15 @@ def _name_kinds(
     cells: Sequence[html.Td],
     runs: Mapping[str, Any],
     measured_modes: Collection[str],
-    badges: Sequence[Any],
+    basis: Basis,
+    doubtful: Any,
 ) -> None:
     """Adds what the figures of a layout that was not measured are where others were: their heads do not say it then."""
+    of_rate = kind_badge(basis.kind, detail=basis.source.capitalize())
+    badges = {"latency": [basis_badge(basis), " ", doubtful], "throughput": [of_rate]}
     for cell, (head, run) in zip(cells, runs.items(), strict=True):
         if run is None and runs["latency"] is None and head in measured_modes:
-            cell.children = [*cell.children, " ", *badges]
+            cell.children = [*cell.children, " ", *badges[head]]
 
 
 def _head(
@@ -442,14 +445,14 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
         )
         titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
     said = {short: "\n".join(lines) for short, lines in titles.items()}
-    shown = list(said) if len(said) <= _MOST_ALIKE else list(said)[:1]
     words: list[Any] = ["the same: "]
-    for i, short in enumerate(shown):
-        words += [", "] if i else []
-        words.append(html.Span(short, title=said[short]))
-    if rest := [short for short in said if short not in shown]:
-        title = "\n".join(said[short] for short in rest)
-        words += [" and ", html.Span(f"{len(rest)} more", className="more", title=title)]
+    if len(said) > _MOST_ALIKE:
+        title = "\n".join(said.values())
+        words.append(html.Span(f"{len(said)} others", className="more", title=title))
+    else:
+        for i, (short, title) in enumerate(said.items()):
+            words += [", "] if i else []
+            words.append(html.Span(short, title=title))
     return html.Div(words, className="hint alike")
 
 

@@ -112,6 +112,7 @@ def fallbacks_view(document: Document) -> list[Any]:
     of_type = Counter(
         document.graph.type_label(op) for op in document.placement.placed_ops.tolist()
     )
+    falling = Counter(document.graph.type_label(op) for f in found for op in f.ops)
     rows = [
         _row(
             document,
@@ -119,6 +120,7 @@ def fallbacks_view(document: Document) -> list[Any]:
             fallback,
             colours,
             sum(of_type[one] for one in fallback.op_types),
+            sum(falling[one] for one in fallback.op_types),
             medians,
         )
         for i, fallback in enumerate(found[:MOST_ROWS])
@@ -257,6 +259,7 @@ def _row(
     fallback: Fallback,
     colours: dict[str, str],
     of_types: int,
+    falling: int,
     medians: Sequence[float],
 ) -> html.Tr:
     """A row of the table.
@@ -267,6 +270,7 @@ def _row(
         fallback: what it is of.
         colours: of the devices.
         of_types: all ops of these types in the model; a rule is for all of them, also those that did not fall back.
+        falling: those of them that did.
         medians: [subgraph] measured seconds; empty without a benchmark of this plan.
     """
     ops = ",".join(map(str, fallback.ops))
@@ -296,13 +300,16 @@ def _row(
             if of_types > 1
             else f"the only {fallback.op_type}"
         )
-        label = "Rule" if of_types <= len(fallback.ops) else f"Rule for all {of_types:,}"
+        label, tail = "Rule", ""
+        if of_types > len(fallback.ops):
+            label = f"Rule for all {of_types:,} {_few(fallback.op_types, 1)}"
+            tail = f": {falling:,} of them {'falls' if falling == 1 else 'fall'} back"
         actions.append(
             fallback_button(
                 label,
                 "rule",
                 f"{','.join(fallback.op_types)}|{fallback.devices[0]}",
-                f"Sends {all_of_type} to {fallback.devices[0]}, whatever the policy",
+                f"Sends {all_of_type} to {fallback.devices[0]}, whatever the policy{tail}",
             )
         )
     return html.Tr(
@@ -349,7 +356,7 @@ def _sum_row(words: str, ops: int, seconds: float, rough: bool, columns: int) ->
     )
 
 
-def _few(names: Sequence[str]) -> str:
+def _few(names: Sequence[str], most: int = _MOST_TYPES) -> str:
     """The first of some names, and how many more there are."""
-    shown = ", ".join(names[:_MOST_TYPES])
-    return shown if len(names) <= _MOST_TYPES else f"{shown} + {len(names) - _MOST_TYPES} more"
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} + {len(names) - most} more"

@@ -117,28 +117,29 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
     if run is None:
         return html.Td(_worked_out(figure) if plans is None else _beside_measured(figure))
     form = figure.form
-    beside: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
-    if context := of_run(run) or figure.bases.at:
-        beside.append(f"; measured {context}")
-    difference: list[Any] = []
+    worked_out: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
+    context = of_run(run) or figure.bases.at
+    change, doubt, titles = None, None, list[str]()
+    if context and figure.bases.at:
+        worked_out.append(f"; measured {context}")
+    elif context:
+        titles.append(f"Measured {context}")
     if plans is None:  # what was worked out can be compared only with what was worked out
-        beside = [
-            f"{figure.bases.layout.kind.participle} ",
-            *_worked_out(figure, is_named=True),
-            *beside[1:],
-        ]
-        difference = [_hint("this plan is not measured")]
+        participle = f"{figure.bases.layout.kind.participle} "
+        worked_out = [participle, *_worked_out(figure, is_named=True), *worked_out[1:]]
+        titles.append("This plan is not measured")
     elif not figure.bases.is_plan and plans != run:
-        difference = _measured_difference(mode, run, plans, figure)
+        change, doubt = _measured_difference(mode, run, plans, figure)
     badge = kind_badge(Kind.MEASUREMENT, detail=details_of(run, mode, form))
+    beside = [html.Span(worked_out, title="; ".join(titles) or None)]
     return html.Td(
         [
             html.B(form(_of_run(run, mode))),
             " ",
             badge,
             " ",
-            *difference,
-            html.Div(beside, className="hint"),
+            change,
+            html.Div([*beside, *([" · ", doubt] if doubt else [])], className="hint"),
         ]
     )
 
@@ -158,7 +159,7 @@ def at_least_cell(run: Run, figure: Figure) -> html.Td:
                 detail=f"Of the run that has the time, {many}: its runs by their time in all, slow ones too; "
                 "the latency is their median",
             ),
-            html.Div(f"{many}, slow runs too; {worked_out}", className="hint"),
+            html.Div(worked_out, className="hint"),
         ]
     )
 
@@ -310,24 +311,26 @@ def _interval(run: Run, mode: str) -> tuple[float, float] | None:
     return (float(ends[0]), float(ends[1])) if ends else None
 
 
-def _measured_difference(mode: str, run: Run, plans: Run, figure: Figure) -> list[Any]:
-    """The difference of two measurements, where their intervals do not overlap."""
+def _measured_difference(
+    mode: str, run: Run, plans: Run, figure: Figure
+) -> tuple[html.Span | None, html.Span | None]:
+    """The difference of two measurements, where their intervals do not overlap; else why none is said."""
     if mode == "throughput" and run.figures.get("requests") != plans.figures.get("requests"):
         words = "{} in flight, this plan with {}".format(
             *(r.figures.get("requests") for r in (run, plans))
         )
-        return [_hint(words)]
+        return None, _hint(words)
     if not are_alike(run, plans):
-        return [_hint("another context", f"This plan was measured {of_run(plans)}")]
+        return None, _hint("another context", f"This plan was measured {of_run(plans)}")
     mine, other = _interval(run, mode), _interval(plans, mode)
     if mine is None or other is None:
-        return [_hint(_TOO_CLOSE, "Too few turns for an interval")]
+        return None, _hint(_TOO_CLOSE, "Too few turns for an interval")
     value, base = _of_run(run, mode), _of_run(plans, mode)
     if compare_medians(mine, other, value / base) == NO_DIFFERENCE:
         here, there = (f"{figure.form(low)} to {figure.form(high)}" for low, high in (mine, other))
         title = f"The 95 % intervals overlap: {here} here, {there} of this plan"
-        return [_hint(_TOO_CLOSE, title)]
-    return [_change(value, base, figure.form, figure.more_is_better)]
+        return None, _hint(_TOO_CLOSE, title)
+    return _change(value, base, figure.form, figure.more_is_better), None
 
 
 def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:

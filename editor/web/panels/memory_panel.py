@@ -41,9 +41,10 @@ def memory_view(document: Document) -> list[Any]:
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
     said = "Constants, and the tensors that a later op still reads. "
+    of_prompt = [] if context is None or not has_phases(document.graph) else _of_prompt()
     return [
         html.P(
-            [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
+            [html.B("Memory over one run "), badge, f" {said}", *_shared(memory), *of_prompt],
             className="hint wide",
             title="While a run goes through its ops; what another subgraph reads stays until that one ends",
         ),
@@ -117,13 +118,12 @@ def _device(
     entered: str,
 ) -> html.Section:
     device = memory.devices[number]
-    lacking, limit = entry.lacking(device.peak), ""
+    lacking, limit, title = entry.lacking(device.peak), "", None
     if device.limit is not None:
         whole = entry.memory_of_table or device.limit
         limit = f" of {human_bytes(whole)} ({percent(device.peak / whole)})"
-    words = [
-        f" at most {human_bytes(device.peak)}{limit}: constants {human_bytes(device.constants)}"
-    ]
+    head: list[Any] = [f" at most {human_bytes(device.peak)}{limit}"]
+    words: list[Any] = [f"constants {human_bytes(device.constants)}"]
     if device.moment >= 0:
         op = int(memory.ops[device.moment])
         words += [
@@ -137,13 +137,11 @@ def _device(
     if added := memory.added_by_runtime(number):
         taken = device.peak + added
         is_short = device.limit is not None and device.peak <= device.limit < taken
-        words.append(
-            html.Span(
-                f"; about {human_bytes(taken)} with what its runtime adds",
-                className="short" if is_short else "",
-                title=ADDED,
-            )
-        )
+        text = f"; about {human_bytes(taken)} with what its runtime adds"
+        if lacking:
+            title = f"{text.removeprefix('; ')}: {ADDED}"
+        else:
+            head.append(html.Span(text, className="short" if is_short else "", title=ADDED))
     if device.unknown:
         words.append(
             f"; the sizes of {pluralize(device.unknown, 'tensor')} are known in a run only"
@@ -151,16 +149,17 @@ def _device(
     if entry.taken:
         words.append(entry.taken_text)
     if lacking:
-        words.append(html.B(f" {human_bytes(lacking)} too much", className="over"))
+        head.append(html.B(f" {human_bytes(lacking)} too much", className="over", title=title))
     return html.Section(
         [
             html.Div(
                 [
-                    html.H3([swatch(colour), device.device, html.Span(words)]),
+                    html.H3([swatch(colour), device.device, html.Span(head)]),
                     _limit_field(number, device.device, entered),
                 ],
                 className="memory-head",
             ),
+            html.P(words, className="hint"),
             _chart(memory, device, colour),
             *_growth(state, entry, colour),
             _tensors(memory, number),
@@ -281,7 +280,6 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             if has_longest(document.placement)
             else None,
             html.Span(said(now)[0], role="status", className=said(now)[1]),
-            *([_of_prompt()] if has_phases(document.graph) else []),
         ],
         className="context-plan",
         **{
@@ -292,7 +290,7 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     )
 
 
-def _of_prompt() -> html.Span:
+def _of_prompt() -> list[Any]:
     """Says that a prompt at once may take more than steps do; the button fills in its length in Compare."""
     place = html.Button(
         "place both phases",
@@ -300,7 +298,7 @@ def _of_prompt() -> html.Span:
         title="Opens Compare, Prompt and tokens, with a prompt of this length",
         **{"data-command": "run-phases-start"},
     )
-    return html.Span(["A prompt at once may take more: ", place], className="hint")
+    return ["A prompt at once may take more: ", place, "."]
 
 
 _CONTEXTS = 48

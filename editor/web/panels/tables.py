@@ -114,13 +114,13 @@ def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dic
     return number_column(field, header, width, valueFormatter=_SECONDS, **more)
 
 
-def device_column(field: str, header: str, width: int = 150, least: int = 134) -> dict[str, Any]:
-    """A column of device names with their colours; ``least``: its width where there is little room."""
+def device_column(field: str, header: str) -> dict[str, Any]:
+    """A column of device names with their colours."""
     return {
         "field": field,
         "headerName": header,
-        "width": width,
-        "minWidth": least,
+        "width": 150,
+        "minWidth": 134,
         "cellRenderer": "DeviceCell",
     }
 
@@ -129,7 +129,7 @@ def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96, minWidth=76),
-        device_column("device", "Device", least=124),
+        device_column("device", "Device"),
         number_column("ops", "Ops", 76, minWidth=56),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
@@ -140,6 +140,9 @@ def subgraph_table(document: Document) -> html.Div:
             "width": 190,
             "minWidth": 108,
             "tooltipField": "types",
+            "wrapText": True,
+            "autoHeight": True,
+            "cellClass": "two-lines",
         },
         number_column("inputs", "Inputs", 84, minWidth=64),
         bytes_column("input_bytes", "Input size", tooltipField="inputs_held"),
@@ -193,7 +196,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                 "id": str(s.id),
                 "device": s.device,
                 "ops": s.size,
-                "types": ", ".join(f"{n} {t}" for t, n in top[:5]),
+                "types": ", ".join(f"{n}\u00a0{t}" for t, n in top[:5]),
                 "inputs": len(s.inputs),
                 "input_bytes": came,
                 "inputs_held": _held(came, s.memory.input, s.device),
