@@ -198,7 +198,37 @@ def roomy(
         if each[0] <= _ROOM * best[0]
         and not Excess.of(task, each[1], limits).needed.over_with_runtimes
     ]
-    return min(others, key=lambda each: each[0], default=even)
+    if not others:
+        return even
+    return _simpler(task, costs, less, min(others, key=lambda each: each[0]))
+
+
+def _simpler(
+    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints]
+) -> tuple[float, Ints]:
+    """A placement with fewer subgraphs, where whole ones can join others at about the same price."""
+    graph, placed, allowed = task.constraints.graph, task.placed, task.constraints.allowed
+    most = _AS_CHEAP * best[0]
+
+    def parts(device: Ints) -> list[Ints]:
+        number = minimal(graph, device, placed)[placed]
+        return [placed[number == each] for each in np.unique(number).tolist()]
+
+    def joined(best: tuple[float, Ints]) -> tuple[float, Ints] | None:
+        now = parts(best[1])
+        for ops in sorted(now, key=len):
+            for d in np.flatnonzero(allowed[ops].all(axis=0)).tolist():
+                device = best[1].copy()
+                device[ops] = d
+                total = price(graph, costs, device, placed).total
+                fits = total <= most and not Excess.of(task, device, limits).total
+                if fits and len(parts(device)) < len(now):
+                    return total, device
+        return None
+
+    while not task.should_stop() and (found := joined(best)) is not None:
+        best = found
+    return best
 
 
 def _beside(graph: Graph, device: Ints, devices: int) -> Bools:
