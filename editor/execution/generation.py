@@ -223,12 +223,14 @@ class Generator:
                     del moving
                 past, turn = past + len(ids), 1 - turn
             rows = to_numpy(results[self._inputs.logits])
-            last = rows.reshape(-1, rows.shape[-1])[-1].copy()
+            last = rows.reshape(-1, rows.shape[-1])[-1]
             phase.settle()
             number = len(tokens)
             tokens.append(int(follow[number]) if number < len(follow) else int(last.argmax()))
             times.append(perf_counter() - start)
-            logits.append(last)
+            logits.append(
+                last.copy()
+            )  # the runtime may write there again, and a prompt has a row for each token
             steps = [tokens[-1:]]
         return Generation(
             tuple(tokens),
@@ -486,6 +488,7 @@ class _Inputs:
         }
         shape = self._shape(self.ids)
         self._batch = shape[0] if len(shape) > 1 else 1
+        self._ones = np.ones(0, np.int64)
 
     def _dtype(self, name: str) -> Any:
         return numpy_dtype(self.graph.tensor_types[self.graph.tensor_index[name]])
@@ -509,12 +512,19 @@ class _Inputs:
         total = past + len(ids)
         values = {self.ids: self._repeated(self.ids, ids)}
         for name in self.masks:
-            values[name] = self._repeated(name, np.ones(total, np.int64))
+            values[name] = self._repeated(name, self._first_ones(total))
         for name in self.positions:
             values[name] = self._repeated(name, np.arange(past, total))
         for name in self.beams:
             values[name] = np.arange(self._batch, dtype=self._dtype(name))
         return values
+
+    def _first_ones(self, count: int) -> Any:
+        """So many of the ones of a mask, which are made once."""
+        ones = self._ones
+        if len(ones) < count:
+            ones = self._ones = np.ones(2 * count, np.int64)
+        return ones[:count]
 
     def _repeated(self, name: str, row: Any) -> Any:
         """A row of an input, for each sequence of the batch."""

@@ -199,8 +199,10 @@ def moved(value: Any, space: MemorySpace) -> Value:
 
 def on_host(value: Any) -> np.ndarray[Any, Any]:
     """The values of a tensor in any memory, once they are computed."""
-    wait_for(value)
-    with exclusive(value.device_name().lower()):
+    kind = value.device_name().lower()
+    if kind != HOST.kind or mark_of(value) is not None:
+        wait_for(value)
+    with exclusive(kind):
         array: np.ndarray[Any, Any] = value.numpy()
     return array
 
