@@ -197,13 +197,14 @@ def _remedy(report: Mapping[str, Any], names: Mapping[str, str], faster: str) ->
 
 def _room(placement: Placement) -> list[str]:
     """Up to which context a plan fits, and whether it does with what runtimes add, as sentences."""
-    full = [(each.fits_until, each) for each in state_memory(placement) if each.fits_until]
+    full = [(e.roomy_until, e) for e in state_memory(placement) if e.roomy_until is not None]
     tight, said = placement.run_memory.over_with_runtimes, list[str]()
     if full:
         until, first = min(full, key=lambda each: each[0])
-        said.append(
-            f"Fits up to a context of about {until:,} tokens, by the memory of {first.device}."
-        )
+        if until >= first.context:
+            said.append(
+                f"Fits up to a context of about {until:,} tokens, by the memory of {first.device}."
+            )
     return [*said, f"Tight: {tight} with what runtimes add."] if tight else said
 
 

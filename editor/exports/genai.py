@@ -164,7 +164,7 @@ def _room(placement: Placement, prompt: Placement | None) -> tuple[int, str] | N
     """Tokens of the context that a plan has room for, and the device that is full then; None where no memory is limited."""
     more = {} if prompt is None else extra_weights(prompt, placement)
     found = [
-        (replace(each, rest=each.rest + more.get(each.device, 0)).fits_until, each.device)
+        (replace(each, rest=each.rest + more.get(each.device, 0)).roomy_until, each.device)
         for each in state_memory(placement)
     ]
     return min(((until, device) for until, device in found if until is not None), default=None)

@@ -35,13 +35,23 @@ class StateMemory:
     """Bytes by which the device's peak grows with each token: at most those of the state before and after a step"""
     step: int
     """Tokens of a step; more of them at once, as a prompt has, may take more"""
+    added: int
+    """Bytes that the device's runtime is known to take beside its peak, estimated"""
 
     @property
     def fits_until(self) -> int | None:
         """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit."""
-        if self.limit is None or not self.bytes_per_token:
+        return self._fit_into(0)
+
+    @property
+    def roomy_until(self) -> int | None:
+        """The same with room for what the runtime adds."""
+        return self._fit_into(self.added)
+
+    def _fit_into(self, kept_free: int) -> int | None:
+        if self.limit is None or not self.bytes_per_token or not self.growth:
             return None
-        return max(int((self.limit - self.rest) // self.growth), 0) if self.growth else None
+        return max(int((self.limit - self.rest - kept_free) // self.growth), 0)
 
     def needed(self, context: int) -> int:
         """Bytes that the device needs at a context of so many tokens, estimated; at that of the plan, its peak."""
@@ -58,12 +68,13 @@ class StateMemory:
             f"{pluralize(self.context, 'token')}, {human_bytes(self.bytes_per_token)} for each further one, up to twice "
             "while a step runs"
         )
-        if self.fits_until is None:
+        if self.roomy_until is None:
             return text
-        if not self.fits_until:
-            return f"{text}; its memory is full without any (estimate)"
+        added = "with what its runtime adds, " if self.added else ""
+        if not self.roomy_until:
+            return f"{text}; {added}its memory is full without any (estimate)"
         steps = f"in steps of {pluralize(self.step, 'token')}"
-        return f"{text}; its memory is full at about {self.fits_until:,} tokens {steps} (estimate)"
+        return f"{text}; {added}its memory is full at about {self.roomy_until:,} tokens {steps} (estimate)"
 
 
 def state_memory(placement: Placement) -> list[StateMemory]:
@@ -102,7 +113,7 @@ def state_memory(placement: Placement) -> list[StateMemory]:
             growth = min(growth, (memory.peak - memory.constants) / past)
         rest = int(memory.peak - growth * past)
         names = (device.name, len(entries), size, each, past, rest, device.memory, growth)
-        result.append(StateMemory(*names, step))
+        result.append(StateMemory(*names, step, placement.run_memory.added_by_runtime(number)))
     return result
 
 

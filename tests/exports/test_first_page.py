@@ -249,13 +249,17 @@ def test_a_model_without_ops_has_a_report(tmp_path: Path, form: str) -> None:
 
 def test_a_report_says_up_to_which_context_a_plan_fits(tmp_path: Path) -> None:
     path = plain_decoder(tmp_path / "decoder.onnx")
-    table = [{"name": "A", "backendName": "CPU", "memory": "800kB"}]
-    plan = editor.partition(path, table)
-    (state,) = state_memory(plan.placement)
-    assert state.fits_until and plan.run_memory.over_with_runtimes
+    device = {"name": "A", "backendName": "CPU", "memory": "800kB"}
+    plan = editor.partition(path, [device])
+    assert plan.run_memory.over_with_runtimes
     text = plan.export("md", tmp_path)[0].read_text()
-    until = f"Fits up to a context of about {state.fits_until:,} tokens, by the memory of A."
-    assert f"{until} Tight: about " in text and " of 800 kB on A with what runtimes add." in text
+    assert "Tight: about " in text and " of 800 kB on A with what runtimes add." in text
+    assert "Fits up to" not in text
+    plan = editor.partition(path, [{**device, "memory": "4MB"}])
+    (state,) = state_memory(plan.placement)
+    text = plan.export("md", tmp_path)[0].read_text()
+    until = f"Fits up to a context of about {state.roomy_until:,} tokens, by the memory of A."
+    assert until in text and "Tight" not in text
 
 
 def test_a_plan_is_not_compared_with_a_model_that_does_not_fit_unsplit(

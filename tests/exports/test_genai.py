@@ -33,14 +33,14 @@ def lengths(folder: Path) -> tuple[int, int]:
 def test_lengths_are_limited_to_what_fits(tmp_path: Path) -> None:
     """A plan that is full at 1,547 tokens was written with 4,096, which its devices have no room for."""
     original = lengths(fused_decoder(tmp_path / "model").parent)
-    plan = on_one(tmp_path / "model", "1MB")
+    plan = on_one(tmp_path / "model", "2MB")
     (state,) = state_memory(plan.placement)
-    assert state.fits_until is not None and 127 < state.fits_until < min(original)
+    assert state.roomy_until is not None and 127 < state.roomy_until < min(original)
     with pytest.warns(match="to which context_length and max_length of .* are limited") as said:
         plan.export("genai", tmp_path / "out")
-    assert lengths(tmp_path / "out") == (state.fits_until, state.fits_until)
+    assert lengths(tmp_path / "out") == (state.roomy_until, state.roomy_until)
     (note,) = [str(each.message) for each in said if "limited" in str(each.message)]
-    assert f"{state.fits_until:,} tokens" in note and "the memory of A is full at about " in note
+    assert f"{state.roomy_until:,} tokens" in note and "the memory of A is full at about " in note
     assert note in export_notes(plan.placement, "genai"), "the page says the same"
     phased = editor.Plan(plan.placement, plan.placement)
     with pytest.warns(match="limited"):

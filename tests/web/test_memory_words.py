@@ -71,7 +71,7 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     size = human_bytes(kept.bytes)
     assert f"'{kept.context} tokens: {size} of states, up to twice that in a step; " in view
     assert f": {size} at {kept.context} tokens" in view
-    assert f"full at about {kept.fits_until:,} tokens in steps of 1 token (estimate)" in view
+    assert f"full at about {kept.roomy_until:,} tokens in steps of 1 token (estimate)" in view
     assert "A prompt at once may take more: " in view
 
 
@@ -81,10 +81,10 @@ def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
 ) -> None:
     """It was no longer said once a better plan fitted eight times its context."""
     (kept,) = state_memory(decoder(state, tmp_path, None).placement)
-    document = decoder(state, tmp_path, kept.needed(times * kept.context))
+    document = decoder(state, tmp_path, kept.needed(times * kept.context) + kept.added)
     (now,) = state_memory(document.placement)
-    assert now.fits_until == pytest.approx(times * now.context, abs=1)
-    assert f"fits up to about {now.fits_until:,} tokens" in str(verdict(document))
+    assert now.roomy_until == pytest.approx(times * now.context, abs=1)
+    assert f"fits up to about {now.roomy_until:,} tokens" in str(verdict(document))
     endless = decoder(state, tmp_path, kept.needed(1_000_000))
     assert "fits up to" not in str(verdict(endless))
 

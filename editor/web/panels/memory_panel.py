@@ -311,7 +311,7 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> list[Any]
     """What the device needs as the context grows, up to twice the context at which it is full."""
     if state is None or not state.bytes_per_token:
         return []
-    until = state.fits_until
+    until = state.roomy_until
     end = max(2 * until if until else 0, 2 * state.context, _LEAST_CONTEXT)
     contexts = np.linspace(0, end, _CONTEXTS).astype(int).tolist()
     top = state.needed(end)
@@ -340,10 +340,10 @@ def _reading(state: StateMemory, device: Device, context: int) -> str:
     """What the growth shows under the pointer."""
     needed = state.needed(context)
     text = f"{context:,} tokens of context: {state.device} needs {human_bytes(needed)} (estimate)"
-    if state.limit is None or state.fits_until is None:
+    if state.limit is None or state.roomy_until is None:
         return text
     over = f"{human_bytes(device.lacking(needed))} too much"
-    return f"{text} of {device.limit_text}: {'fits' if context <= state.fits_until else over}"
+    return f"{text} of {device.limit_text}: {'fits' if context <= state.roomy_until else over}"
 
 
 def peaks(live: Ints, most: int) -> list[int]:

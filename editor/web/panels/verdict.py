@@ -208,13 +208,15 @@ def _fits_until(document: Document) -> html.Button | None:
         return None
     most = min(most_positions(document.graph), FAR_CONTEXT)
     full = [
-        (each.fits_until, each)
+        (each.roomy_until, each)
         for each in state_memory(document.placement)
-        if each.fits_until is not None and each.fits_until < most
+        if each.roomy_until is not None and each.roomy_until < most
     ]
     if not full:
         return None
     until, state = min(full, key=lambda each: each[0])
+    if until < state.context:  # by what runtimes add, which is said beside it
+        return None
     return html.Button(
         f"fits up to about {until:,} tokens",
         className="link",
@@ -334,11 +336,14 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
-    tone = "worse" if ratio > 1 else "" if now["rough"] else "better"
+    tone = "worse" if ratio > 1 else "better"
     kind = weakest([basis, unsplit.basis]).kind
     return [
         f"{kind.participle} ",
-        html.Span(by_factor(ratio), className=f"delta {tone}"),
+        # A gain that rests on assumed speeds is no news to shout.
+        by_factor(ratio)
+        if now["rough"] and ratio <= 1
+        else html.Span(by_factor(ratio), className=f"delta {tone}"),
         f" than {other}",
     ]
 
