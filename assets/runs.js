@@ -149,7 +149,7 @@
 
   editor.provide({ followRun, measure });
   /** Whether the fields of requests in flight and of memory have no part in a mode. @param {string} mode */
-  const withMode = (mode) => [mode !== "throughput", mode === "tokens"];
+  const withMode = (mode) => [mode !== "throughput", mode === "tokens", mode !== "tokens", mode !== "tokens"];
 
   editor.callbacks({ startRun, cancelRun, calibrate, withMode });
 })(window.hetero);

@@ -50,12 +50,12 @@ from editor.web.edit_queue import Pages
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
-from editor.web.view import view_of
+from editor.web.view import costs_value, view_of
 from editor.workspace import plan_file
 from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private
-from editor.workspace.history import HistoryTree, Step, Store
+from editor.workspace.history import Store
 from editor.workspace.longest import longest_context, memory_settings
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
@@ -94,13 +94,8 @@ def _longest() -> float:
 
 
 _FASTEST = {"objective": "latency"}
+_NO_PROFILE = "These sizes have no profile: figures are estimates until Profile measures them."
 _NO_ROOM = "no plan fits within memory at these sizes: least latency"
-
-
-def _step_of_sizes(history: HistoryTree) -> Step | None:
-    """The present step where it says that no plan fits at the sizes of its document; at others, one may."""
-    now = history.current
-    return now if now.label == _NO_ROOM and now.number == len(history.steps) - 1 else None
 
 
 class AppState:
@@ -352,7 +347,10 @@ class AppState:
         )
         if dict(graph.define) == dict(document.graph.define):
             return document
-        source, lapsed = best_source(graph, document.devices), _step_of_sizes(document.history)
+        source, lapsed = (
+            best_source(graph, document.devices),
+            document.history.newest_called(_NO_ROOM),
+        )
         settings = document.placement.settings
         if lapsed is not None and lapsed.parent is not None:
             settings = settings_of(self.store.decisions(document.id, lapsed.parent))
@@ -381,6 +379,8 @@ class AppState:
             self.store.append(record.id, record.cursor, _NO_ROOM, decisions, record.version)
             record = self.store.get(record.id) or record
             self.greet(record.id, f"No plan fits within memory at these sizes.\n{no_room}")
+        elif source != "measured" and costs_value(document) == "measured":
+            self.greet(record.id, _NO_PROFILE)
         return self._keep(Document(self.store, record, solver))
 
     def at_longest_context(self, document: Document, task: Task) -> Document:
@@ -390,21 +390,18 @@ class AppState:
             EditorError: no context fits.
             Cancelled: a person ended it.
         """
-
-        def progress(done: int, total: int, what: str) -> None:
-            task.step(done, total, f"Placing it with {what}")
-
         found = longest_context(
-            document.placement, self._loader(document), progress, task.should_stop
+            document.placement,
+            self._loader(document),
+            lambda done, total, what: task.step(done, total, f"Placing it with {what}"),
+            task.should_stop,
         )
         resized = self.with_sizes(document.id, found.define, task.should_stop)
         settings = memory_settings(resized.placement.settings)
         resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
         room = "with" if found.is_roomy else "without"
-        self.greet(
-            resized.id,
-            f"The longest context found: {found.tokens:,} tokens, {room} room for what runtimes add.",
-        )
+        said = f"The longest context found: {found.tokens:,} tokens, {room} room for what runtimes add."
+        self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())
         return resized
 
     def at_sizes(

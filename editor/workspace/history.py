@@ -58,6 +58,11 @@ class HistoryTree:
         place = self.branch.index(self.cursor) + 1
         return self.branch[place] if place < len(self.branch) else None
 
+    def newest_called(self, label: str) -> Step | None:
+        """The present step, where it is the newest one and was made under this label."""
+        now = self.current
+        return now if now.label == label and now.number == len(self.steps) - 1 else None
+
     def moved(self, number: int) -> HistoryTree:
         """The tree with another current step; a step of another branch brings that branch's latest end with it."""
         return HistoryTree(

@@ -212,9 +212,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     ready(page)
     page.click("role=tab[name=Benchmark]")
     says(cards, "within tolerance")
-    expect(page.locator("#bench-stale")).not_to_contain_text("Plan changed")
+    expect(page.locator("#bench-stale")).not_to_contain_text("not of the present plan")
     page.click("#undo")
-    says(page.locator("#bench-stale"), "Plan changed")
+    says(page.locator("#bench-stale"), "not of the present plan")
     page.click("#redo")
 
     # Cancel takes effect at once, and the run before is shown again.

@@ -37,7 +37,7 @@ def test_rows_of_one_model_at_other_sizes_do_not_look_alike(tmp_path: Path) -> N
     lines = _devices_lines(start_page(state))
     state.close()
     assert sorted(lines) == [
+        "1 token after 127 · CPU",
+        "1 token after 500 · CPU",
         "CPU · batch 1, 1 token after 7",
-        "past tokens 127 · CPU",
-        "past tokens 500 · CPU",
     ]

@@ -110,7 +110,8 @@ def too_large(
         least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
         lines.append(
             f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
-            f"{human_bytes(int(room))}: {human_bytes(int(needed - room))} too few."
+            f"{human_bytes(int(room))}: {human_bytes(int(needed - room))} "
+            f"({int(needed - room):,} bytes) too few."
         )
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     over = np.zeros(len(names)) if closest is None else closest.over.copy()

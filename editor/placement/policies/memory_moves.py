@@ -107,6 +107,8 @@ _AS_CHEAP = 1.02
 """Times the price: less than estimates and measurements can tell apart."""
 _SAME = 1 + 1e-9
 """Times the price: a move that costs nothing."""
+_ALIKE = 1.05
+"""Times the price: less than predictions can tell apart."""
 _ROOM = 1.1
 """Times the price: what a split may take that has room for what its runtimes add, too."""
 _FULL = 0.9
@@ -171,9 +173,10 @@ def roomy(
     starts: Sequence[tuple[float, Ints]],
     seconds: float,
 ) -> tuple[float, Ints]:
-    """The best placement where it has room for what runtimes add, else the cheapest that has and costs little more.
+    """The best placement where it has room for what runtimes add, else another that has and costs little more.
 
-    Others are improved within less memory: less by the share that runtimes add to the best one.
+    Others are improved within less memory: less by the share that runtimes add to the best one. Of those whose prices can
+    hardly be told apart, the most even one has the most room for a longer context.
 
     Args:
         task: what is placed.
@@ -194,13 +197,19 @@ def roomy(
     found = [improved(task, costs, less, within, seconds)] if within else []
     others = [
         each
-        for each in (even, *found)
+        for each in (even, *found, *within)
         if each[0] <= _ROOM * best[0]
         and not Excess.of(task, each[1], limits).needed.over_with_runtimes
     ]
     if not others:
         return even
-    return _simpler(task, costs, less, min(others, key=lambda each: each[0]))
+    alike = [each for each in others if each[0] <= _ALIKE * min(other[0] for other in others)]
+
+    def fullest(each: tuple[float, Ints]) -> float:
+        memory = Excess.of(task, each[1], limits).needed.devices
+        return float((np.array([one.peak for one in memory]) / np.maximum(limits, 1.0)).max())
+
+    return _simpler(task, costs, less, min(alike, key=lambda each: (fullest(each), each[0])))
 
 
 def _simpler(

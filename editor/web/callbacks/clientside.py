@@ -99,6 +99,8 @@ def register(app: Dash) -> None:
         "withMode",
         Output("bench-requests", "disabled"),
         Output("bench-memory", "disabled"),
+        Output("bench-prompt", "disabled"),
+        Output("bench-new", "disabled"),
         Input("bench-mode", "value"),
     )
     add(

@@ -43,7 +43,10 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
         return None  # a profile is of the model, not of the plan
     if benchmark.is_of(document):
         return _measure_longer(benchmark)
-    return html.P("Plan changed; these results are out of date.", className="hint wide warn")
+    of = f"“{benchmark.layout}”" if benchmark.layout else "another plan"
+    return html.P(
+        f"These results are of {of}, not of the present plan.", className="hint wide warn"
+    )
 
 
 def _measure_longer(benchmark: BenchmarkState) -> html.P | None:

@@ -109,7 +109,12 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         ],
                     ),
                     html.Div(
-                        length_fields(("bench-prompt", "bench-new"), options.prompt, options.new),
+                        length_fields(
+                            ("bench-prompt", "bench-new"),
+                            options.prompt,
+                            options.new,
+                            disabled=options.mode != "tokens",
+                        ),
                         className="bench-tokens" if generates else "",
                         hidden=not generates,
                         title="For the mode Tokens: the model runs as it is used, with its state on the devices",

@@ -236,7 +236,17 @@ def _bound(document: Document, result: Assignment, in_figures: Callable[[float],
 def _doubt(document: Document) -> html.P | None:
     """Says where a measurement shows that the costs mislead."""
     words = doubt_of_costs(document)
-    return html.P(words, className="hint warn") if words else None
+    if not words:
+        return None
+    said, _, way = words.rpartition(". ")
+    if not way.startswith("Profile"):
+        return html.P(words, className="hint warn")
+    button = html.Button(
+        way.rstrip(".").partition(",")[0],
+        className="link",
+        **{"data-command": "run-bench-profile"},
+    )
+    return html.P([f"{said}. ", button, "."], className="hint warn")
 
 
 def device_list(document: Document) -> list[Any]:

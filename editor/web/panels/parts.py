@@ -103,7 +103,9 @@ def size_field(kind: str, name: str, size: int | None, **more: Any) -> controls.
     )
 
 
-def length_fields(ids: tuple[str, str], prompt: int, new: int) -> list[controls.Field]:
+def length_fields(
+    ids: tuple[str, str], prompt: int, new: int, disabled: bool = False
+) -> list[controls.Field]:
     """Fields for the tokens of a prompt and of its answer."""
     asked = zip(ids, ("Prompt tokens", "New tokens"), (prompt, new), strict=True)
     return [
@@ -115,6 +117,7 @@ def length_fields(ids: tuple[str, str], prompt: int, new: int) -> list[controls.
             min=1,
             max=MOST_TOKENS,
             width=104,
+            disabled=disabled,
         )
         for identity, label, value in asked
     ]
