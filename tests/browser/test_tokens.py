@@ -417,6 +417,8 @@ def test_the_longest_context_is_found_by_a_button(
     assert not page.url.endswith(document)
     expect(page.get_by_role("combobox", name="Policy")).to_have_value("memory")
     expect(page.locator("#verdict").get_by_text("fits up to about ")).to_be_visible()
+    page.locator("#notice").get_by_role("link", name="Back to 1 token after 127").click()
+    page.wait_for_url(f"**/d/{document}")
 
 
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.devices.device import Device, letters
-from editor.graph.dimension_names import sizes_in_words
+from editor.graph.dimension_names import sizes_apart
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
@@ -40,7 +40,7 @@ from editor.web.view import (
     policy_value,
 )
 from editor.workspace.document import Document
-from editor.workspace.history import Step
+from editor.workspace.history import Record, Step
 
 
 def tools_panel(document: Document) -> html.Aside:
@@ -508,11 +508,15 @@ def history_list(document: Document) -> list[Any]:
     if others:
         rows.append(html.P("This model at other sizes:", className="hint"))
     for other in others:
-        differ = {n: s for n, s in other.define.items() if document.graph.define.get(n) != s}
-        words = f"at {sizes_in_words(differ)}" if differ else "at other sizes"
-        meant = "The same model at these sizes, with a history of its own"
-        rows.append(html.A(words, href=f"/d/{other.id}", className="step", title=meant))
+        rows.append(to_other_sizes(document, other, "at", "step"))
     return rows
+
+
+def to_other_sizes(document: Document, other: Record, word: str, look: str) -> html.A:
+    """A link to the same model at other sizes: "at 1 token after 127"."""
+    sizes = sizes_apart(other.define, [document.graph.define]) or "other sizes"
+    meant = "The same model at these sizes, with a history of its own"
+    return html.A(f"{word} {sizes}", href=f"/d/{other.id}", className=look, title=meant)
 
 
 def _step_words(label: str) -> Any:
