@@ -827,7 +827,7 @@ def test_a_pin_without_room_names_the_device_until_an_edit_succeeds(
     for how in ("edit", "close", "Escape"):
         act(page, "window.hetero.paint(window.hetero.page.view.ops, 0)")
         expect(refused).to_have_text(
-            re.compile(r"Small is over by .* bytes\)"), use_inner_text=True
+            re.compile(r"Small is over by [\d.]+ MB with the ops "), use_inner_text=True
         )
         page.clock.fast_forward(120_000)
         page.dispatch_event("#notice .note", "pointerleave")

@@ -195,8 +195,9 @@ def test_the_png_of_a_large_graph_is_bounded_and_says_so(opened: Page, tmp_path:
     download.value.save_as(tmp_path / "graph.png")
     width, height = struct.unpack(">II", (tmp_path / "graph.png").read_bytes()[16:24])
     assert 7990 <= max(width, height) <= 8010
-    far = page.evaluate("[hetero.page.far, hetero.page.cy.nodes('.far').nonempty()]")
-    assert far[0] == far[1], "the page looks as before"
+    for look in ("far", "farther"):
+        now, drawn = f"hetero.page.far.{look}", f"hetero.page.cy.nodes('.{look}').nonempty()"
+        assert page.evaluate(f"{now} === {drawn}"), "the page looks as before"
     act(page, "hetero.askDetail({ do: 'mode', mode: 'blocks' })")
     until(page, "hetero.page.detail.mode === 'blocks'")
 
