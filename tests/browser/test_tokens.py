@@ -56,8 +56,11 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     expect(memory).to_be_hidden()
     page.select_option("#bench-mode", "latency")
     expect(memory).to_be_visible()
+    for length in ("#bench-prompt", "#bench-new"):
+        expect(page.locator(length)).to_be_hidden()
     page.select_option("#bench-mode", "tokens")
     expect(memory).to_be_hidden()
+    expect(page.locator("#bench-prompt")).to_be_visible()
     expect(page.locator("#bench-progress")).to_be_hidden()
     five_digits = (
         "(e) => { const pen = document.createElement('canvas').getContext('2d'); pen.font = getComputedStyle(e).font; "

@@ -555,6 +555,14 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         expect(bars.nth(0)).to_contain_text("The plan")
         expect(bars.nth(1)).to_contain_text("Unsplit on A")
         expect(bars.nth(1).locator("i")).to_be_visible()
+        expect(page.locator("#beside .bar.cut")).to_have_count(0)
+        plan_width = bars.nth(0).locator("i").evaluate("(e) => e.offsetWidth")
+        page.evaluate(
+            "L[0].report.measurement.baselines[0].median *= 500; "
+            "L[0].report.measurement.baselines[0].interval = null; show(0)"
+        )
+        expect(page.locator("#beside .bar.cut")).to_contain_text("Unsplit on A")
+        assert bars.nth(0).locator("i").evaluate("(e) => e.offsetWidth") > plan_width / 3
         expect(page.locator("#besides")).to_contain_text(re.compile(r"Measured 20\d\d-\d\d-\d\d "))
         said = page.locator("#run i").first.get_attribute("title")
         assert said and " measured, " in said and said.endswith(" estimate from shapes")

@@ -91,6 +91,7 @@ def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
         resized = state.with_sizes(opened.id, {"sequence": own + 8})
         assert resized.graph.define["sequence"] == own + 8
         assert resized.placement.settings.policy_options["costs"] == "estimate"
+        assert state.greeting(resized.id).startswith("These sizes have no profile: ")
     finally:
         state.jobs.close()
 

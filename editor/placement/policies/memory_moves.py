@@ -209,24 +209,32 @@ def roomy(
         memory = Excess.of(task, each[1], limits).needed.devices
         return float((np.array([one.peak for one in memory]) / np.maximum(limits, 1.0)).max())
 
-    return _simpler(task, costs, less, min(alike, key=lambda each: (fullest(each), each[0])))
+    evenest = min(alike, key=lambda each: (fullest(each), each[0]))
+    return _simpler(task, costs, less, evenest, seconds)
 
 
 def _simpler(
-    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints]
+    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
 ) -> tuple[float, Ints]:
-    """A placement with fewer subgraphs, where whole ones can join others at about the same price."""
+    """A placement with fewer subgraphs, where whole ones can join others at about the same price.
+
+    ``seconds``: budget, as counted by the moves.
+    """
     graph, placed, allowed = task.constraints.graph, task.placed, task.constraints.allowed
-    most = _AS_CHEAP * best[0]
+    most, left = _AS_CHEAP * best[0], int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
     def parts(device: Ints) -> list[Ints]:
         number = minimal(graph, device, placed)[placed]
         return [placed[number == each] for each in np.unique(number).tolist()]
 
     def joined(best: tuple[float, Ints]) -> tuple[float, Ints] | None:
+        nonlocal left
         now = parts(best[1])
         for ops in sorted(now, key=len):
             for d in np.flatnonzero(allowed[ops].all(axis=0)).tolist():
+                if d == best[1][ops[0]] or left <= 0 or task.should_stop():
+                    continue
+                left -= 1
                 device = best[1].copy()
                 device[ops] = d
                 total = price(graph, costs, device, placed).total
@@ -235,7 +243,7 @@ def _simpler(
                     return total, device
         return None
 
-    while not task.should_stop() and (found := joined(best)) is not None:
+    while (found := joined(best)) is not None:
         best = found
     return best
 

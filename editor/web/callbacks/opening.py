@@ -98,13 +98,9 @@ def register(app: Dash, state: AppState) -> None:
     ) -> Any:
         if not clicks:
             raise PreventUpdate
-        sizes = {
-            str(i.get("name")): int(v)
-            for i, v in zip(ids, values, strict=False)
-            if isinstance(v, int) or _whole(v)
-        }
         known = request.get("define")
-        return {**request, "define": {**(known if isinstance(known, dict) else {}), **sizes}}
+        define = {**(known if isinstance(known, dict) else {}), **_sizes(ids, values)}
+        return {**request, "define": define}
 
     @app.callback(
         Output("request", "data", allow_duplicate=True),
@@ -184,11 +180,7 @@ def _register_sizes(app: Dash, state: AppState) -> None:
     ) -> Any:
         if not clicks:
             raise PreventUpdate
-        sizes = {
-            str(i.get("name")): int(v)
-            for i, v in zip(ids, values, strict=False)
-            if isinstance(v, int) or _whole(v)
-        }
+        sizes = _sizes(ids, values)
         try:
             with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 document = await state.long_work.run(
@@ -217,6 +209,15 @@ def _register_sizes(app: Dash, state: AppState) -> None:
         except EditorError as error:
             return no_update, refused_sizes(str(error))
         return f"/d/{document.id}", None
+
+
+def _sizes(ids: list[dict[str, str]], values: list[Any]) -> dict[str, int]:
+    """Name of a dimension -> what its field holds, of those that hold a whole number."""
+    return {
+        str(identity.get("name")): int(value)
+        for identity, value in zip(ids, values, strict=False)
+        if isinstance(value, int) or _whole(value)
+    }
 
 
 def page_at(state: AppState, path: str) -> Any:

@@ -20,7 +20,7 @@ from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
-from editor.web.panels.doubts import doubt_of_costs
+from editor.web.panels.doubts import doubt_of_costs, way_to_better_costs
 from editor.web.panels.parts import (
     heading,
     icon,
@@ -238,15 +238,7 @@ def _doubt(document: Document) -> html.P | None:
     words = doubt_of_costs(document)
     if not words:
         return None
-    said, _, way = words.rpartition(". ")
-    if not way.startswith("Profile"):
-        return html.P(words, className="hint warn")
-    button = html.Button(
-        way.rstrip(".").partition(",")[0],
-        className="link",
-        **{"data-command": "run-bench-profile"},
-    )
-    return html.P([f"{said}. ", button, "."], className="hint warn")
+    return html.P([f"{words} ", way_to_better_costs(document), "."], className="hint warn")
 
 
 def device_list(document: Document) -> list[Any]:

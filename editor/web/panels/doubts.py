@@ -24,6 +24,8 @@ _NOISE = 2.0
 def doubt_of_costs(document: Document) -> str:
     """Why the costs that the figures come from are doubtful; "" where no measurement contradicts them.
 
+    ``way_to_better_costs`` says what helps.
+
     Of a plan that was not measured, the newest benchmark of another plan tells: of profiles as long as they are those of then,
     of estimates by the unsplit model beside it.
     """
@@ -38,7 +40,7 @@ def doubt_of_costs(document: Document) -> str:
     off = off_by(predicted / median)
     plan = run.figures.get("layout") or "another plan"
     return (
-        f"Measured {human_seconds(median)} of “{plan}”: these costs were {off} for that. Profile again."
+        f"Measured {human_seconds(median)} of “{plan}”: these costs were {off} for that."
         if off
         else ""
     )
@@ -53,7 +55,7 @@ def _contradiction(document: Document, seconds: float) -> str:
     if not off:
         return ""
     measured = human_seconds(run.figures["median"])
-    return f"Measured {measured}: these costs are {off} for this plan. {_way(document)}."
+    return f"Measured {measured}: these costs are {off} for this plan."
 
 
 def _contradiction_of_unsplit(document: Document) -> str:
@@ -70,19 +72,24 @@ def _contradiction_of_unsplit(document: Document) -> str:
             figure = human_rate(found.figure) if many else human_seconds(found.figure)
             noisy = ", noisy" if found.noisy else ""
             return (
-                f"Measured {figure} unsplit on {way.device}{noisy}: these costs are {off} for that. "
-                f"{_way(document)}."
+                f"Measured {figure} unsplit on {way.device}{noisy}: these costs are {off} for that."
             )
     return ""
 
 
-def _way(document: Document) -> str:
-    """How to come to better costs."""
-    if costs_value(document) == "measured":
-        return "Profile again"
-    if has_profile(document):
+def way_to_better_costs(document: Document) -> str | html.Button:
+    """What helps against doubtful costs: a button that profiles, or words where a profile is there to be chosen."""
+    if costs_value(document) != "measured" and has_profile(document):
         return "Choose “Costs: from a profile”"
-    return "Profile, in the tab Benchmark"
+    words = "Profile again" if costs_value(document) == "measured" else "Profile"
+    return html.Button(words, className="link", **{"data-command": "run-bench-profile"})
+
+
+def _in_a_title(document: Document, why: str) -> str:
+    """A doubt and what helps, where no button can stand."""
+    way = way_to_better_costs(document)
+    words = way if isinstance(way, str) else str(way.children)
+    return f"{why} {words}{', in the tab Benchmark' if words == 'Profile' else ''}."
 
 
 def doubtful_badge(document: Document) -> html.Span | None:
@@ -93,7 +100,11 @@ def doubtful_badge(document: Document) -> html.Span | None:
     if costs_value(document) != "measured" and measured_run(document, "latency") is not None:
         return None
     why = doubt_of_costs(document)
-    return html.Span("doubtful", className="noisy doubtful", title=why) if why else None
+    return (
+        html.Span("doubtful", className="noisy doubtful", title=_in_a_title(document, why))
+        if why
+        else None
+    )
 
 
 def way_to_profile(document: Document) -> html.Button | None:
@@ -102,5 +113,8 @@ def way_to_profile(document: Document) -> html.Button | None:
     if run is None or has_profile(document) or run.figures.get("report", {}).get("disturbances"):
         return None
     why = _contradiction(document, predicted_of(document)[0] or 0.0)
-    command = {"data-command": "run-bench-profile"}
-    return html.Button("Profile", className="link", title=why, **command) if why else None
+    way = way_to_better_costs(document)
+    if not why or isinstance(way, str):
+        return None
+    way.title = why
+    return way
