@@ -223,6 +223,7 @@ class MachinesPlan(CompiledPlan):
     ) -> None:
         super().__init__(graph, steps, constants, subgraph_count, recompile, overridden)
         self._parts, self._fleet = list(parts), fleet
+        self.queues = False
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """See ``CompiledPlan.run``.

@@ -337,7 +337,9 @@ class Benchmark:
             for contender in order.sample(active, len(active)):
                 turn, before = Turn.of(contender.run_seconds, longest), self._meter.read()
                 runs = turn.take(partial(self._timed, contender))
-                self._meter.add(contender.tally, before, turn.runs)
+                self._meter.add(
+                    contender.tally, before, turn.runs * (1 + contender.compiled.queues)
+                )
                 contender.times += runs
                 contender.turns.append(len(runs))
                 contender.finished += len(runs)
@@ -355,7 +357,7 @@ class Benchmark:
 
     def _timed(self, contender: Contender) -> RunTimes:
         self._check_stop()
-        return contender.compiled.run_timed(self.inputs)[1]
+        return contender.compiled.run_measured(self.inputs)
 
     def _measure_throughput(self, contenders: Sequence[Contender]) -> None:
         active = [

@@ -196,7 +196,7 @@ def run_in_turns(
     }
 
     def run(contender: Unsplit | Split) -> RunTimes:
-        return contender.compiled.run_timed(given[id(contender)])[1]
+        return contender.compiled.run_measured(given[id(contender)])
 
     turns, most = [], seconds / MIN_RUNS
     for contender in contenders:
