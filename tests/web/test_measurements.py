@@ -375,7 +375,9 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
         return str(hints_view(planned, [], "", layout))
 
     line = suggested()
-    assert "'least latency'" in line and " would take " in line and "100 ops elsewhere" in line
+    assert (
+        "'least latency'" in line and " would take " in line and "100 ops on another device" in line
+    )
     assert "Without your 2 pins, " in line and "data-layout-use" in line
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")

@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
+from editor.execution.measure.benchmark import SLOW_FACTOR
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark, TokenFigures
@@ -15,7 +16,7 @@ from editor.graph.states import TOKENS_OF_REQUESTS, TOKENS_PER_SECOND, states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_seconds, pluralize
+from editor.text import human_seconds, joined, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.panels.accuracy import kept_accuracy
@@ -230,7 +231,7 @@ def versus_chart(
             unsplit,
         )
         for b in result.baselines
-        if b.time is not None and b.device != alone
+        if b.time is not None and b.device != alone and not _is_far(result, b)
     ]
     seen: set[str] = set()
     for run in [r for r in runs if r.figures.get("subgraphs") != 1]:  # baselines are of this run
@@ -395,9 +396,31 @@ def _cards(result: BenchmarkResult) -> html.Div:
             shown=2,
         )
     ]
-    cards += [baseline_card(result, b) for b in result.baselines]
+    cards += [baseline_card(result, b) for b in result.baselines if not _is_far(result, b)]
+    far = [b for b in result.baselines if _is_far(result, b)]
+    cards += [_far_card(result, far)] if far else []
     cards += [outputs_card(result), *memory_cards(result)]
     return html.Div(cards, className="cards", id="bench-cards")
+
+
+def _is_far(result: BenchmarkResult, baseline: Baseline) -> bool:
+    """Whether nobody would choose the unsplit model on a device: it cannot run all of it, or takes many times as long."""
+    time = baseline.time
+    return time is None or time.median > SLOW_FACTOR * result.total.median > 0
+
+
+def _far_card(result: BenchmarkResult, far: Sequence[Baseline]) -> html.Div:
+    """One card of all of these, each in a line."""
+    lines = [
+        f"{b.device}: {b.problem}"
+        if b.time is None
+        else f"{b.device}: {human_seconds(b.time.median)}, {result.ratio_to(b)}"
+        for b in far
+    ]
+    large = "Far slower" if any(b.time for b in far) else "—"
+    return card(
+        f"Unsplit on {joined([b.device for b in far], 'and')}", [html.B(large)], *lines, shown=1
+    )
 
 
 def _badge(estimated: bool) -> html.Span:

@@ -530,7 +530,7 @@ def _untold(best: Hint, document: Document) -> html.P:
     share = percent(best.seconds / best.before, 1)
     return html.P(
         f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
-        f"tell: {way}.",
+        f"tell: {way}. To try:",
         className="hint wide",
     )
 
@@ -553,8 +553,9 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     key = "busiest" if of_rate else "predicted"
     mine, theirs = float(now[key]), float(other[key])
     own_basis = layout_costs(document, layout)[1]
-    if theirs >= mine or too_close(mine, theirs, basis, own_basis):
+    if theirs >= mine * (1 - _LEAST_SAVING):
         return []
+    unsure = too_close(mine, theirs, basis, own_basis)
     words = [
         in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
         for row in (other, now)
@@ -570,7 +571,7 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
                 html.B(layout.name, title=_MEANT.get(layout.name)),
                 f"{'' if without else ','} would take {words[0]} instead of {words[1]} ",
                 basis_badge(weakest([basis, own_basis])),
-                f": {ops} elsewhere. ",
+                f"{', closer than such figures can tell' if unsure else ''}: {ops} on another device. ",
                 html.Button(
                     "Use",
                     className="tool small",
@@ -584,12 +585,19 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     ]
 
 
+_TO_TRY = 3
+"""Suggestions of which none is sure that are shown"""
+_LEAST_SAVING = 1e-3
+"""Share of the time from which another layout is better; less is rounding"""
+
+
 def hints_view(
     document: Document, hints: Sequence[Hint], step: str = "", of_policy: Layout | None = None
 ) -> list[Any]:
     """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``.
 
-    Those that save less than such figures can tell are left out. ``of_policy`` comes first where it is better than the plan.
+    Those that save less than such figures can tell are left out, unless all are: then they are ones to try. ``of_policy``
+    comes first where it is better than the plan.
     """
     basis = plan_costs(document)[1]
     policy = _by_policy(document, of_policy)
@@ -602,8 +610,6 @@ def hints_view(
         id="hints-outdated",
         **{"data-step-of": step or step_of(document, basis)},
     )
-    if hints and not worth:
-        return [outdated, *policy, _untold(hints[0], document)]
     if not hints:
         return [
             outdated,
@@ -613,7 +619,7 @@ def hints_view(
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
-    for hint in worth:
+    for hint in worth or hints[:_TO_TRY]:
         moved = [
             op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]
         ]
@@ -680,7 +686,7 @@ def hints_view(
             )
         )
     table = html.Table(html.Tbody(rows), className="plain", id="hints-table")
-    return [outdated, *policy, table]
+    return [outdated, *policy, None if worth else _untold(hints[0], document), table]
 
 
 def _cause(placement: Placement, hint: Hint) -> str:
