@@ -262,13 +262,19 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
         [
             html.B("Context"),
             html.Span(f"in steps of {pluralize(growing[0].step, 'token')}", className="hint"),
-            controls.PlainInput(
-                key=str(now),
-                type="range",
-                min=0,
-                max=len(steps) - 1,
-                defaultValue=steps.index(now),
-                **{"aria-label": "Tokens of context", "aria-valuetext": said(now)[0]},
+            html.Span(
+                [
+                    controls.PlainInput(
+                        key=str(now),
+                        type="range",
+                        min=0,
+                        max=len(steps) - 1,
+                        defaultValue=steps.index(now),
+                        **{"aria-label": "Tokens of context", "aria-valuetext": said(now)[0]},
+                    ),
+                    _scale(steps, [said(tokens)[1] for tokens in steps]),
+                ],
+                className="scaled",
             ),
             html.Button("Plan for it", className="tool small", disabled=True),
             html.Button(
@@ -287,6 +293,22 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             "data-now": now,
             "data-steps": json.dumps([[tokens, *said(tokens)] for tokens in steps]),
         },
+    )
+
+
+def _scale(steps: Sequence[int], looks: Sequence[str]) -> html.Span:
+    """What stands below the slider: its ends, and from where on the split does not fit."""
+    tight = next((i for i, look in enumerate(looks) if look), len(steps))
+    share = 100 * tight / len(steps)
+    track = {"background": f"linear-gradient(90deg, var(--good) {share:.1f}%, var(--bad) 0)"}
+    fits = [f"fits to {steps[tight - 1]:,}"] if 0 < tight < len(steps) else []
+    return html.Span(
+        [
+            html.Span(className="track", style=track),
+            *(html.Span(words) for words in (f"{steps[0]:,}", *fits, f"{steps[-1]:,}")),
+        ],
+        className="scale",
+        **{"aria-hidden": "true"},
     )
 
 
