@@ -37,25 +37,31 @@ class StateMemory:
     """Tokens of a step; more of them at once, as a prompt has, may take more"""
     added: int
     """Bytes that the device's runtime is known to take beside its peak, estimated"""
+    added_growth: float = 0.0
+    """Bytes by which that grows with each token"""
 
     @property
     def fits_until(self) -> int | None:
         """Tokens of the context that fit into the device's memory beside the rest, estimated; None without a limit."""
-        return self._fit_into(0)
+        return self._full_at(0, 0.0)
 
     @property
     def roomy_until(self) -> int | None:
         """The same with room for what the runtime adds."""
-        return self._fit_into(self.added)
+        return self._full_at(self.added - self.added_growth * self.context, self.added_growth)
 
-    def _fit_into(self, kept_free: int) -> int | None:
+    def _full_at(self, kept_free: float, growth: float) -> int | None:
         if self.limit is None or not self.bytes_per_token or not self.growth:
             return None
-        return max(int((self.limit - self.rest - kept_free) // self.growth), 0)
+        return max(int((self.limit - self.rest - kept_free) // (self.growth + growth)), 0)
 
     def needed(self, context: int) -> int:
         """Bytes that the device needs at a context of so many tokens, estimated; at that of the plan, its peak."""
         return self.rest + int(self.growth * context)
+
+    def taken(self, context: int) -> int:
+        """The same with what the runtime adds."""
+        return self.needed(context) + int(self.added + self.added_growth * (context - self.context))
 
     def kept(self, context: int) -> int:
         """Bytes of the states at a context of so many tokens, once."""
@@ -113,7 +119,9 @@ def state_memory(placement: Placement) -> list[StateMemory]:
             growth = min(growth, (memory.peak - memory.constants) / past)
         rest = int(memory.peak - growth * past)
         names = (device.name, len(entries), size, each, past, rest, device.memory, growth)
-        result.append(StateMemory(*names, step, placement.run_memory.added_by_runtime(number)))
+        added = placement.run_memory.added_by_runtime(number)
+        more = growth * max(memory.overhead.tensor_copies - 1.0, 0.0)
+        result.append(StateMemory(*names, step, added, more))
     return result
 
 

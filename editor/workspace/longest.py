@@ -84,7 +84,7 @@ def _bisected(
     is_roomy: bool,
 ) -> Longest | None:
     """The longest context at which a plan was found, with room for what runtimes add or without; None where none was."""
-    found, low, high = None, 0, _bound(now)
+    found, low, high, reach = None, 0, _bound(now), 0
     tokens = min(now.graph.define[context_dim(now.graph)], high)
     for tried in range(_TRIES):
         progress(tried, _TRIES, f"{tokens:,} tokens")
@@ -93,10 +93,21 @@ def _bisected(
             high = tokens
         else:
             low, found = tokens, Longest(placement.graph.define, tokens, is_roomy)
-        if high <= _CLOSE * low or high - low <= 1:
+            reach = _reach(placement, is_roomy)
+        if low < reach < high:  # this very split goes on until there
+            tokens = reach
+        elif high <= _CLOSE * low or high - low <= 1:
             break
-        tokens = (low + high) // 2 if found or tried < _SHORTEN else 0
+        else:
+            tokens = (low + high) // 2 if found or tried < _SHORTEN else 0
     return found
+
+
+def _reach(placement: Placement, is_roomy: bool) -> int:
+    """The context at which the first device of a placement is full, as estimated; 0 where none is."""
+    states = state_memory(placement)
+    full = [each.roomy_until if is_roomy else each.fits_until for each in states]
+    return min((tokens for tokens in full if tokens is not None), default=0)
 
 
 def _bound(placement: Placement) -> int:

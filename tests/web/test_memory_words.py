@@ -11,6 +11,7 @@ from conftest import write_dag
 from decoders import plain_decoder
 
 import editor
+from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.state_memory import state_memory
 from editor.sandbox.jobs import JobService
@@ -81,12 +82,25 @@ def test_how_far_a_plan_fits_is_said_also_where_that_is_far(
 ) -> None:
     """It was no longer said once a better plan fitted eight times its context."""
     (kept,) = state_memory(decoder(state, tmp_path, None).placement)
-    document = decoder(state, tmp_path, kept.needed(times * kept.context) + kept.added)
+    document = decoder(state, tmp_path, kept.taken(times * kept.context))
     (now,) = state_memory(document.placement)
     assert now.roomy_until == pytest.approx(times * now.context, abs=1)
     assert f"fits up to about {now.roomy_until:,} tokens" in str(verdict(document))
     endless = decoder(state, tmp_path, kept.needed(1_000_000))
     assert "fits up to" not in str(verdict(endless))
+
+
+def test_a_split_is_full_at_one_context_whatever_the_sizes_that_it_is_shown_at(
+    state: AppState, tmp_path: Path
+) -> None:
+    """What runtimes add was taken to stay as it was, and an export was limited to 1,314 tokens where 1,178 fit."""
+    (kept,) = state_memory(decoder(state, tmp_path, None).placement)
+    document = decoder(state, tmp_path, kept.taken(20 * kept.context))
+    longer = state.with_sizes(document.id, {context_dim(document.graph): 15 * kept.context})
+    (near,), (far,) = (state_memory(each.placement) for each in (document, longer))
+    assert near.added and far.added > near.added and far.context == 15 * near.context
+    assert far.roomy_until == pytest.approx(near.roomy_until, rel=0.12), "of so small a model"
+    assert far.added == pytest.approx(near.taken(far.context) - near.needed(far.context), rel=0.12)
 
 
 def test_first_steps_name_memory_and_tokens(state: AppState, tmp_path: Path) -> None:

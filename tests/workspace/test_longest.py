@@ -13,6 +13,7 @@ import editor
 from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.placement.state_memory import state_memory
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
@@ -64,6 +65,8 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     if has_room:
         assert tokens > first.graph.define[name]
         assert not found.placement.run_memory.over_with_runtimes
+        full = [each.roomy_until or 0 for each in state_memory(found.placement)]
+        assert tokens <= min(full) <= 1.03 * tokens, "the plan says that it goes no further"
 
 
 def test_no_context_is_looked_for_where_memory_has_no_limit(

@@ -240,10 +240,11 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     def said(tokens: int) -> tuple[str, str]:
         """Words and their look."""
         needed = memory.peaks | {each.device: each.needed(tokens) for each in growing}
+        with_added = {each.device: each.taken(tokens) for each in growing}
         over, short = [], []
         for number, device in enumerate(document.devices):
             size = needed[device.name]
-            taken = size + memory.added_by_runtime(number)
+            taken = with_added.get(device.name) or size + memory.added_by_runtime(number)
             if lacking := device.lacking(size):
                 over.append(f"{human_bytes(lacking)} on {device.name}")
             elif device.lacking(taken):
