@@ -51,8 +51,9 @@ def _contradiction(document: Document, seconds: float) -> str:
     run = measured_run(document, "latency")
     if run is None or not seconds:
         return ""
-    off = off_by(seconds / float(run.figures["median"]))
-    if not off:
+    factor = seconds / float(run.figures["median"])
+    off, noisy = off_by(factor), run.figures.get("report", {}).get("disturbances")
+    if not off or (noisy and 1 / _NOISE < factor < _NOISE):
         return ""
     measured = human_seconds(run.figures["median"])
     return f"Measured {measured}: these costs are {off} for this plan."

@@ -28,7 +28,12 @@ from editor.text import (
     rough_rate,
     rough_seconds,
 )
-from editor.web.panels.doubts import doubtful_badge, way_to_profile
+from editor.web.panels.doubts import (
+    doubt_of_costs,
+    doubtful_badge,
+    way_to_better_costs,
+    way_to_profile,
+)
 from editor.web.panels.layout_figures import details_of, rate
 from editor.web.panels.parts import (
     ADDED,
@@ -283,6 +288,8 @@ def _said(document: Document) -> list[Any]:
     of = [f"{now.beside}; "] if now.beside else []
     doubtful = doubtful_badge(document)
     compared = _beside_unsplit_worked_out(document)
+    if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
+        compared = [doubt_of_costs(document).removesuffix("."), " ", way_to_better_costs(document)]
     untold = _not_measured(document, bool(compared))
     if document.placement.settings.policy == "pipeline":  # has a remark of its own, too
         untold = "" if compared and not _is_better(compared) else untold
