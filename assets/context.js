@@ -2,28 +2,57 @@
 ((editor) => {
   "use strict";
 
+  /** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
+
   /** @param {Event} event */
   const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
 
   /**
-   * Tokens at which the slider stands, what there is to say of them, and its class.
+   * Tokens that are chosen, what there is to say of the next step that is as long, and its class.
    * @param {HTMLElement} box
-   * @returns {[number, string, string]}
+   * @returns {Step}
    */
   function chosen(box) {
-    const slider = /** @type {HTMLInputElement} */ (editor.one("input", box));
-    return JSON.parse(box.dataset.steps ?? "[]")[Number(slider.value)];
+    const { tokens, steps } = fieldsOf(box);
+    const [, said, look] = steps.find(([length]) => length >= tokens.valueAsNumber) ?? /** @type {Step} */ (steps.at(-1));
+    return [tokens.valueAsNumber, said, look];
+  }
+
+  /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
+  function fieldsOf(box) {
+    return {
+      slider: /** @type {HTMLInputElement} */ (editor.one("input[type=range]", box)),
+      tokens: /** @type {HTMLInputElement} */ (editor.one("input[type=number]", box)),
+      steps: /** @type {Step[]} */ (JSON.parse(box.dataset.steps ?? "[]")),
+    };
+  }
+
+  /** A line in each chart of growth, at the tokens that are chosen. @param {number} chosenTokens */
+  function mark(chosenTokens) {
+    for (const plot of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#memory [data-end]")))
+      editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
   }
 
   document.addEventListener("input", (event) => {
     const box = boxOf(event);
     if (!box) return;
+    const { slider, tokens: field, steps } = fieldsOf(box);
+    if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
+    else
+      slider.value = String(
+        Math.max(
+          steps.findLastIndex(([length]) => length <= field.valueAsNumber),
+          0,
+        ),
+      );
     const [tokens, said, look] = chosen(box);
+    mark(tokens);
     const status = editor.one("[role=status]", box);
     status.textContent = said;
     status.className = look;
-    editor.one("input", box).setAttribute("aria-valuetext", said);
-    /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled = String(tokens) === box.dataset.now;
+    slider.setAttribute("aria-valuetext", said);
+    /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled =
+      String(tokens) === box.dataset.now || !field.validity.valid;
   });
 
   /* The form of the sizes says what else they are, and is told if they are refused. */

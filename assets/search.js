@@ -63,8 +63,19 @@
     toGraph();
   }
 
-  /* What was found is selected: the keys belong to the graph, as those of devices do. */
-  const toGraph = () => editor.byId("canvas")?.focus({ preventScroll: true });
+  /* What was found is selected: the keys belong to the graph, as those of devices do. Its frame appears with the first of them. */
+  function toGraph() {
+    const canvas = editor.byId("canvas");
+    if (!canvas) return;
+    canvas.classList.add("unframed");
+    canvas.focus({ preventScroll: true });
+    const again = new AbortController();
+    const frame = () => {
+      canvas.classList.remove("unframed");
+      again.abort();
+    };
+    for (const event of ["keydown", "blur"]) canvas.addEventListener(event, frame, { signal: again.signal });
+  }
 
   /** @param {string} text */
   function complete(text) {

@@ -634,6 +634,7 @@ export interface Figures {
   moved: number;
   unknown: number;
   pins: number;
+  context: number | null;
   predicted: number | null;
   rate: number | null;
   basis: Basis | null;

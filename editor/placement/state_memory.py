@@ -125,6 +125,12 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     return result
 
 
+def full_at(placement: Placement) -> int | None:
+    """Tokens of the context at which the first device is full, with what runtimes add, estimated; None where none gets full."""
+    full = [each.roomy_until for each in state_memory(placement)]
+    return min((tokens for tokens in full if tokens is not None), default=None)
+
+
 def extra_weights(phase: Placement, other: Placement) -> dict[str, int]:
     """Device -> bytes of constants that only ops of the one phase read there."""
     extra = {}

@@ -569,6 +569,8 @@ class Figures(TypedDict):
     moved: int
     unknown: int
     pins: int
+    context: int | None
+    """Tokens of context at which a device is full; null where none gets full."""
     predicted: float | None
     """Seconds of a run."""
     rate: float | None

@@ -29,6 +29,7 @@ from editor.placement.chosen_costs import (
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
+from editor.placement.state_memory import full_at
 from editor.placement.unsplit import on_one_device
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
@@ -576,6 +577,7 @@ def figures_of(document: Document) -> Figures:
         "moved": division.bytes_moved,
         "unknown": division.unknown_transfers,
         "pins": len(document.placement.settings.pins),
+        "context": full_at(document.placement),
         "predicted": predicted,
         "rate": predicted_rate_of(document),
         "basis": basis,

@@ -11,7 +11,7 @@ from editor.graph.required_sizes import most_positions
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.run_memory import weight_bytes
-from editor.placement.state_memory import state_memory
+from editor.placement.state_memory import full_at, state_memory
 from editor.workspace.sizes import Load, Progress, with_known_costs
 
 FAR_CONTEXT = 131_072
@@ -93,7 +93,7 @@ def _bisected(
             high = tokens
         else:
             low, found = tokens, Longest(placement.graph.define, tokens, is_roomy)
-            reach = _reach(placement, is_roomy)
+            reach = (full_at(placement) or 0) if is_roomy else 0
         if low < reach < high:  # this very split goes on until there
             tokens = reach
         elif high <= _CLOSE * low or high - low <= 1:
@@ -101,13 +101,6 @@ def _bisected(
         else:
             tokens = (low + high) // 2 if found or tried < _SHORTEN else 0
     return found
-
-
-def _reach(placement: Placement, is_roomy: bool) -> int:
-    """The context at which the first device of a placement is full, as estimated; 0 where none is."""
-    states = state_memory(placement)
-    full = [each.roomy_until if is_roomy else each.fits_until for each in states]
-    return min((tokens for tokens in full if tokens is not None), default=0)
 
 
 def _bound(placement: Placement) -> int:

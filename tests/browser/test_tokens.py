@@ -187,7 +187,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.click("role=tab[name=Memory]")
     card = page.locator(".memory-device", has_text="Card")
     expect(card.get_by_text("As the context grows")).to_be_visible()
-    expect(card.get_by_text("its memory is full at about")).to_be_visible()
+    expect(card.get_by_text("full at about")).to_be_visible()
     growth = card.locator(".memory-chart.growth")
     expect(growth).to_be_visible()
     said = "(e) => getComputedStyle(e, '::after').content"
@@ -391,6 +391,18 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     slider.focus()
     page.keyboard.press("End")
     said = page.locator(".context-plan").get_by_role("status")
+    exactly = page.get_by_role("spinbutton", name="Tokens of context, exactly")
+    expect(exactly).to_have_value("131072")
+    exactly.fill("300")
+    says(said, "384 tokens")  # the next length that was worked out
+    chosen = page.locator(".memory-device .memory-at").first
+    at = float(chosen.evaluate("(e) => e.style.left.replace('%', '')"))
+    end = int(page.locator("[data-end]").first.get_attribute("data-end") or 0)
+    assert abs(at - 100 * 300 / end) < 0.1
+    exactly.fill("-1")
+    expect(plan).to_be_disabled()
+    slider.focus()
+    page.keyboard.press("End")
     expect(said).to_have_text(re.compile(r"131,072 tokens: .* this split lacks .* on Card"))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")

@@ -159,9 +159,13 @@ def _device(
                 ],
                 className="memory-head",
             ),
-            html.P(words, className="hint"),
-            _chart(memory, device, colour),
-            *_growth(state, entry, colour),
+            html.Div(
+                [
+                    html.Div([html.P(words, className="hint"), _chart(memory, device, colour)]),
+                    _growth(state, entry, colour),
+                ],
+                className="memory-plots",
+            ),
             _tensors(memory, number),
         ],
         className="memory-device",
@@ -234,7 +238,9 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     now = document.graph.define[name]
     most = min(most_positions(document.graph), max(FAR_CONTEXT, 2 * now))
     usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.5)}
-    steps = sorted({now, *(tokens for tokens in usual if tokens <= most)})
+    full = {each.roomy_until for each in growing if each.roomy_until is not None}
+    usual |= {now, min(full, default=now)}
+    steps = sorted(tokens for tokens in usual if tokens <= max(most, now))
     memory = document.placement.run_memory
 
     def said(tokens: int) -> tuple[str, str]:
@@ -276,6 +282,17 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
                     _scale(steps, [said(tokens)[1] for tokens in steps]),
                 ],
                 className="scaled",
+            ),
+            html.Span(
+                controls.PlainInput(
+                    key=f"tokens {now}",
+                    type="number",
+                    min=0,
+                    max=most,
+                    defaultValue=now,
+                    **{"aria-label": "Tokens of context, exactly"},
+                ),
+                className="field",
             ),
             html.Button("Plan for it", className="tool small", disabled=True),
             html.Button(
@@ -330,10 +347,10 @@ _LEAST_CONTEXT = 4096
 """Tokens that the growth is shown for, at least."""
 
 
-def _growth(state: StateMemory | None, device: Device, colour: str) -> list[Any]:
+def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div | None:
     """What the device needs as the context grows, up to twice the context at which it is full."""
     if state is None or not state.bytes_per_token:
-        return []
+        return None
     until = state.roomy_until
     end = max(2 * until if until else 0, 2 * state.context, _LEAST_CONTEXT)
     contexts = np.linspace(0, end, _CONTEXTS).astype(int).tolist()
@@ -353,10 +370,20 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> list[Any]
     ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
     ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
-    return [
-        html.P([html.B("As the context grows"), f": {state.text()}."], className="hint wide"),
-        _plot([*bars, *_limit(state.limit, top)], label, top, ends, "growth"),
-    ]
+    each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
+    full = f"; full at about {until:,} tokens" if until else ""
+    at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
+    return html.Div(
+        [
+            html.P(
+                [html.B("As the context grows"), f": {each}{full}"],
+                className="hint",
+                title=f"{state.text()}.",
+            ),
+            _plot([*bars, *_limit(state.limit, top), at], label, top, ends, "growth"),
+        ],
+        **{"data-end": end},
+    )
 
 
 def _reading(state: StateMemory, device: Device, context: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import html
 
+from editor.graph.required_sizes import most_positions
 from editor.graph.states import unit_of_rate
 from editor.kinds import too_close
 from editor.text import (
@@ -23,6 +24,7 @@ from editor.web.panels.layout_figures import factor_of_rough
 from editor.web.panels.verdict import beyond_memory, headline, over_memory
 from editor.web.view import figures_of
 from editor.workspace.document import Document
+from editor.workspace.longest import FAR_CONTEXT
 
 _CLOSER = "Closer than such figures can tell: a profile or a benchmark can"
 
@@ -44,6 +46,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
             ],
             className="figure",
         ),
+        _context(document, now["context"], before["context"]),
         _headline(document, now, before),
         _figure("pins", now["pins"], now["pins"] - before["pins"]),
     ]
@@ -87,6 +90,19 @@ def _headline(
         parts += [html.Span(said.beside, className="beside"), " "]
     parts.append(doubtful_badge(document))
     return html.Span(parts, className="figure", **{"data-figure": "predicted"})
+
+
+def _context(document: Document, now: int | None, before: int | None) -> html.Span | None:
+    """Up to which context the plan fits, where memory ends it, and how a stroke changed that."""
+    if now is None or now >= min(most_positions(document.graph), FAR_CONTEXT):
+        return None
+    change = _delta(now - (now if before is None else before), "{:,}".format, more_is_better=True)
+    return html.Span(
+        ["fits ", html.B(f"{now:,}"), " tokens ", change],
+        className="figure",
+        title="Of context, with room for what runtimes add (estimate)",
+        **{"data-figure": "context"},
+    )
 
 
 def _change(now: Mapping[str, Any], before: Mapping[str, Any], unit: str) -> Any:
