@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from decoders import plain_decoder
+from decoders import fused_decoder, plain_decoder
 
 import editor
 from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
-from editor.placement.state_memory import state_memory
+from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
@@ -67,6 +69,32 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
         assert not found.placement.run_memory.over_with_runtimes
         full = [each.roomy_until or 0 for each in state_memory(found.placement)]
         assert tokens <= min(full) <= 1.03 * tokens, "the plan says that it goes no further"
+
+
+def test_a_rule_that_asks_for_the_mirrored_split_leaves_the_context_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a layer of the one of two equal devices pinned to the other, the split fitted 841 tokens instead of 1,177."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = fused_decoder(tmp_path / "llama", layers=8)
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    weights = int(np.maximum(graph.tensor_bytes[graph.tensor_is_constant], 0).sum())
+    devices = editor.load_devices(
+        [{"name": name, "backendName": "CPU", "memory": 2 * weights} for name in "AB"]
+    )
+    seconds = dict.fromkeys(graph.op_keys, 1e-4)  # wherever a split cuts, it takes as long
+    whole = DeviceProfile(devices[0].description, 0.01, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+    save_profile(graph, devices[0], whole)
+
+    def longest(*rules: dict[str, str]) -> int:
+        costs = {"costs": "measured"}
+        plan = editor.partition(graph, devices, "memory", policy_options=costs, rules=list(rules))
+        return full_at(plan.placement) or 0
+
+    free = longest()
+    assert free
+    for rule in ({"layer": "1", "to": "B"}, {"layer": "5", "to": "A"}):
+        assert longest(rule) >= 0.97 * free
 
 
 def test_no_context_is_looked_for_where_memory_has_no_limit(

@@ -11,6 +11,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
+from editor.graph.states import states_of
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.latency import (
@@ -372,6 +373,8 @@ def memory(task: Task) -> Assignment:
         best = found[0]
         if best[0] > bound * _GOOD_ENOUGH:
             best = improved(task, costs, limits, found, search_seconds(task.options))
+        if states_of(constraints.graph) and np.isfinite(limits).all():  # they grow
+            found += _even(task, costs, size, limits)
         best = roomy(task, costs, limits, best, found, search_seconds(task.options))
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
         ideal = min(
@@ -602,26 +605,58 @@ _NEAR = 1.25
 def _cheapest(*found: tuple[float, Ints] | None) -> list[tuple[float, Ints]]:
     """The cheapest few of some placements, no price twice; of equal ones the most even, then first devices of the table."""
     known = [each for each in found if each is not None]
-    known.sort(
-        key=lambda each: (each[0], int(np.bincount(each[1], minlength=1).max()), int(each[1].sum()))
-    )
-    prices = [each[0] for each in known]
-    new = [each for i, each in enumerate(known) if each[0] not in prices[:i]]
-    return [each for each in new if each[0] <= _NEAR * prices[0]][:_STARTS]
+
+    def rank(each: tuple[float, Ints]) -> tuple[str, int, int]:
+        digits = f"{each[0]:025.15f}"  # sums in another order differ in the last digits
+        return digits, int(np.bincount(each[1], minlength=1).max()), int(each[1].sum())
+
+    known.sort(key=rank)
+    prices = [rank(each)[0] for each in known]
+    new = [each for i, each in enumerate(known) if prices[i] not in prices[:i]]
+    return [each for each in new if each[0] <= _NEAR * known[0][0]][:_STARTS]
 
 
 _LEFT_OUT: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1), (0, 1, 2, 3))
 """Of the ops that hold most, those that leave a device room for all others: an embedding, or the last layer, or both."""
 
 
-def _in_order(task: Task, costs: Costs, size: Floats, limits: Floats) -> Iterator[Excess]:
+_HALVINGS = 5
+"""Of the share of all memories that devices are filled to"""
+_MARGIN = 1.02
+"""Times that share: what a border may move to where it costs less"""
+
+
+def _even(task: Task, costs: Costs, size: Floats, limits: Floats) -> Iterator[tuple[float, Ints]]:
+    """Price and devices where all are filled to the least share of their memory, in the order of the run.
+
+    Each of the largest devices comes last once: pins may leave it nothing else.
+    """
+    for last in np.flatnonzero(limits == limits.max()).tolist():
+        low, high, device = 0.0, 1.0, None
+        for _ in range(_HALVINGS):
+            share = (low + high) / 2
+            filled = next(_in_order(task, costs, size, share * limits, last), None)
+            if filled is None or filled.total:
+                low = share
+            else:
+                high, device = share, filled.device
+        if device is not None:
+            total = price(task.constraints.graph, costs, device, task.placed).total
+            yield total, device
+            room = min(_MARGIN * high, 1.0) * limits
+            yield improved(task, costs, room, [(total, device)], search_seconds(task.options))
+
+
+def _in_order(
+    task: Task, costs: Costs, size: Floats, limits: Floats, last: int | None = None
+) -> Iterator[Excess]:
     """Placements where one device after the other is filled to its peak, in the order of the run; not all of them fit.
 
-    The device with the most memory takes what is left, and some of the ops that hold most.
+    The device with the most memory, or ``last``, takes what is left, and some of the ops that hold most.
     """
     constraints, placed = task.constraints, task.placed
     allowed = constraints.allowed[placed]
-    rest = len(limits) - 1 - int(limits[::-1].argmax())
+    rest = len(limits) - 1 - int(limits[::-1].argmax()) if last is None else last
     times = np.where(allowed, costs.op[placed], 0.0).sum(axis=0)
     filled = [d for d in np.argsort(times, kind="stable").tolist() if d != rest]
     first = np.where(allowed[:, rest], rest, allowed.argmax(axis=1)).astype(np.int64)

@@ -111,6 +111,8 @@ _ALIKE = 1.05
 """Times the price: less than predictions can tell apart."""
 _ROOM = 1.1
 """Times the price: what a split may take that has room for what its runtimes add, too."""
+_EVEN = 0.02
+"""Of a memory: as much room makes no difference."""
 _FULL = 0.9
 """Of a memory: what is fuller has little room for a longer context."""
 
@@ -176,7 +178,7 @@ def roomy(
     """The best placement where it has room for what runtimes add, else another that has and costs little more.
 
     Others are improved within less memory: less by the share that runtimes add to the best one. Of those whose prices can
-    hardly be told apart, the most even one has the most room for a longer context.
+    hardly be told apart, the most even one has the most room for a longer context; of the starts, too.
 
     Args:
         task: what is placed.
@@ -188,6 +190,12 @@ def roomy(
     """
     needed = Excess.of(task, best[1], limits).needed
     even = evened(task, costs, limits, best, seconds)
+
+    if np.isfinite(limits).all():
+        parts = len(_parts(task, even[1])) + 1
+        as_cheap = [each for each in starts if each[0] <= _AS_CHEAP * best[0]]
+        as_simple = [each for each in as_cheap if len(_parts(task, each[1])) <= parts]
+        even = _most_even(task, limits, (even, *as_simple))
     if not needed.over_with_runtimes:
         return even
     peaks = np.array([max(memory.peak, 1) for memory in needed.devices])
@@ -204,13 +212,25 @@ def roomy(
     if not others:
         return even
     alike = [each for each in others if each[0] <= _ALIKE * min(other[0] for other in others)]
+    return _simpler(task, costs, less, _most_even(task, limits, alike), seconds)
 
-    def fullest(each: tuple[float, Ints]) -> float:
-        memory = Excess.of(task, each[1], limits).needed.devices
+
+def _most_even(
+    task: Task, limits: Floats, found: Sequence[tuple[float, Ints]]
+) -> tuple[float, Ints]:
+    """The one whose fullest device has most room; of those that are about as even, the one that cuts the fewest tensors."""
+    source, reader, tensor = task.constraints.graph.edges
+
+    def fullest(device: Ints) -> float:
+        memory = Excess.of(task, device, limits).needed.devices
         return float((np.array([one.peak for one in memory]) / np.maximum(limits, 1.0)).max())
 
-    evenest = min(alike, key=lambda each: (fullest(each), each[0]))
-    return _simpler(task, costs, less, evenest, seconds)
+    def cuts(device: Ints) -> int:
+        return len(np.unique(tensor[device[source] != device[reader]]))
+
+    shares = [fullest(device) for _, device in found]
+    near = [each for each, s in zip(found, shares, strict=True) if s <= min(shares) + _EVEN]
+    return min(near, key=lambda each: (cuts(each[1]), each[0]))
 
 
 def _simpler(
@@ -223,13 +243,9 @@ def _simpler(
     graph, placed, allowed = task.constraints.graph, task.placed, task.constraints.allowed
     most, left = _AS_CHEAP * best[0], int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
-    def parts(device: Ints) -> list[Ints]:
-        number = minimal(graph, device, placed)[placed]
-        return [placed[number == each] for each in np.unique(number).tolist()]
-
     def joined(best: tuple[float, Ints]) -> tuple[float, Ints] | None:
         nonlocal left
-        now = parts(best[1])
+        now = _parts(task, best[1])
         for ops in sorted(now, key=len):
             for d in np.flatnonzero(allowed[ops].all(axis=0)).tolist():
                 if d == best[1][ops[0]] or left <= 0 or task.should_stop():
@@ -239,13 +255,19 @@ def _simpler(
                 device[ops] = d
                 total = price(graph, costs, device, placed).total
                 fits = total <= most and not Excess.of(task, device, limits).total
-                if fits and len(parts(device)) < len(now):
+                if fits and len(_parts(task, device)) < len(now):
                     return total, device
         return None
 
     while (found := joined(best)) is not None:
         best = found
     return best
+
+
+def _parts(task: Task, device: Ints) -> list[Ints]:
+    """[subgraph] its ops."""
+    number = minimal(task.constraints.graph, device, task.placed)[task.placed]
+    return [task.placed[number == each] for each in np.unique(number).tolist()]
 
 
 def _beside(graph: Graph, device: Ints, devices: int) -> Bools:
