@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Server, ready, says, says_exactly
+from pages import Server, act, ready, says, says_exactly
 from playwright.sync_api import Page, expect
 
 from editor.placement.placement import Settings
@@ -205,6 +205,37 @@ def test_a_comparison_follows_what_is_measured(fresh: Page) -> None:
     page.click("role=tab[name=Compare]")
     expect(row.locator("[data-kind=measurement]").first).to_be_visible()
     expect(row.get_by_text("at least")).to_be_visible()
+
+
+def test_a_comparison_of_a_plan_that_has_changed_is_made_again_when_its_tab_is_opened(
+    fresh: Page,
+) -> None:
+    """The tab had the old table and "compare again", without a row for the present plan."""
+    page = fresh
+    page.click("role=tab[name=Compare]")
+    row = page.locator("#compare-table tbody tr").first
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible(timeout=60_000)
+    note = page.locator("#compare-result > .outdated")
+    expect(note).to_be_hidden()
+
+    def paint(op: int) -> None:
+        act(page, f"hetero.paint([{op}], 1)")
+
+    paint(10)
+    expect(note).to_be_visible()  # the tab is open: a comparison may take long
+    expect(row.get_by_text("the plan compared", exact=True)).to_be_visible()
+    page.click("role=tab[name=Memory]")
+    expect(note).to_be_hidden()
+    page.click("role=tab[name=Compare]")
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible()
+    expect(note).to_be_hidden()
+    paint(11)
+    expect(note).to_be_visible()
+    act(page, "hetero.togglePanel('dock')")
+    expect(page.locator("#compare-table")).to_be_hidden()
+    page.click("role=tab[name=Compare]")  # shows the tables
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible()
+    expect(note).to_be_hidden()
 
 
 def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours(
