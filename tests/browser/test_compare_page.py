@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import EXAMPLES, write_dag
 from pages import Server, act, ready, says, says_exactly
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from editor.placement.placement import Settings
 from editor.web.app_state import AppState
@@ -150,6 +150,38 @@ def test_buttons_of_fallbacks_are_within_a_narrow_window(
     for button in page.locator("#fallbacks-table tbody .buttons button").all():
         box = button.bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1000
+
+
+def test_what_is_done_about_fallbacks_is_in_sight_above_their_table(
+    page: Page, server: Server, state: AppState
+) -> None:
+    """At 1280x720 the buttons and what they found were below a table of one row and a half in sight."""
+    device = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Clip,Gemm"}
+    document = state.create(state.load(Path(MODEL), {}), [device, TABLE[1]], Settings())
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(f"{server.url}/d/{document.id}")
+    ready(page)
+    page.click("role=tab[name='Fallbacks']")
+    table = page.locator("#fallbacks-table")
+    expect(table).to_be_visible()
+    assert box(table.locator("td.reason").first)["width"] >= 340
+    assert box(table)["x"] + box(table)["width"] <= 1280, "nothing is beyond the edge"
+    for button in ("#hints-start", "#advise-start"):
+        expect(page.locator(button)).to_be_in_viewport(ratio=1)
+    said = box(page.locator(".fallbacks-said"))
+    assert said["y"] < box(page.locator("#hints-start"))["y"] + 20 < said["y"] + said["height"] + 20
+    page.click("#hints-start")
+    result = page.locator("#hints-result")
+    expect(result).not_to_be_empty()
+    expect(result.locator("p, tr").first).to_be_in_viewport(ratio=1)
+    assert box(result)["y"] + box(result)["height"] <= box(table)["y"]
+
+
+def box(locator: Locator) -> FloatRect:
+    """Where something is that is there."""
+    found = locator.bounding_box()
+    assert found is not None
+    return found
 
 
 def test_where_nothing_is_measured_the_chart_is_one_group(fresh: Page) -> None:
