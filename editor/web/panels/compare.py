@@ -172,15 +172,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
         if layout.placement is None:
-            rows.append(
-                html.Tr(
-                    [
-                        html.Td(),
-                        html.Td(layout.name),
-                        html.Td(layout.problem, colSpan=columns, className="reason"),
-                    ]
-                )
-            )
+            rows.append(_not_placed(document, layout, columns))
             continue
         if layout.name in twins:
             continue
@@ -283,6 +275,15 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ),
         *layout_chart(aim, bars, unit),
     ]
+
+
+def _not_placed(document: Document, layout: Layout, columns: int) -> html.Tr:
+    """The row of a layout that could not be made: why, without the folder that the model is in on the server."""
+    path = document.graph.path
+    why = layout.problem.replace(str(path), path.name)
+    return html.Tr(
+        [html.Td(), html.Td(layout.name), html.Td(why, colSpan=columns, className="reason")]
+    )
 
 
 def _measured_modes(
