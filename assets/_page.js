@@ -143,10 +143,18 @@
     return "benchmark";
   }
 
-  /* The tab is not empty when it is opened for the first time. */
+  /* The tab is not empty when it is opened for the first time, and not of a plan that has changed since. */
   /** @param {string} tab @param {number | undefined} clicks */
   function openCompare(tab, clicks) {
+    if (tab === "compare" && clicks) setTimeout(compareIfPast, 0);
     return tab === "compare" && !clicks ? 1 : window.dash_clientside.no_update;
+  }
+
+  /* A button that is busy takes no clicks: what it compares is on its way. */
+  /** @type {Hetero["compareIfPast"]} */
+  function compareIfPast() {
+    const note = /** @type {HTMLElement | null} */ (document.querySelector("#compare-result > .outdated:not([hidden])"));
+    if (note?.checkVisibility()) byId("compare-start")?.click();
   }
 
   /** @type {Hetero["callbacks"]} */
@@ -163,5 +171,6 @@
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
   provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
+  provide({ compareIfPast });
   callbacks({ go, openBenchmark, openCompare, pageAt });
 })();

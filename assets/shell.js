@@ -143,6 +143,7 @@
       const tab = editor.targetOf(event).closest?.("#dock [role=tab], #bench-open");
       if (!tab) return;
       hide("dock", false);
+      if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
       remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
     },
     true,
@@ -157,6 +158,7 @@
   function togglePanel(name) {
     const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
     hide(name, hidden);
+    if (name === "dock") editor.compareIfPast();
     if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
     editor.say(
       `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,

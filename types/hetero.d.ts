@@ -469,6 +469,7 @@ interface Hetero {
   emphasise(ops: number[] | null): void;
   selectDevice(device: number): void;
   togglePanel(name: PanelName): void;
+  compareIfPast(): void;
   /** Does something about the ops that fell back: selects them, or makes a rule. */
   fallback(what: string, value: string): void;
   humanSeconds(seconds: number, rough?: boolean): string;

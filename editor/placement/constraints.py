@@ -6,7 +6,8 @@ removes devices from a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from editor.arguments import as_text, did_you_mean
 from editor.devices.device import Device
 from editor.devices.keys import KEYS
+from editor.devices.published import need_of, reason_of_all
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
 from editor.graph.graph import Bools, Graph
@@ -89,6 +91,16 @@ class Constraints:
             list_of = f"{KEYS['supportedNodes'].words} of {entry.name}"
             return f"{list_of} does not list {self.graph.type_label(op)}"
         return ""
+
+    def inabilities(self, ops: Iterable[int], device: int) -> list[tuple[str, int]]:
+        """Reasons why a device cannot run some ops, with their types, and of how many each is; the commonest first."""
+        alike: dict[str, list[str]] = {}
+        for op in ops:
+            why, kind = self.inability(op, device), self.graph.type_label(op)
+            reason = why if why.startswith(kind) else f"{kind}: {why}"
+            alike.setdefault(need_of(reason), []).append(reason)
+        told = Counter({reason_of_all(reasons): len(reasons) for reasons in alike.values()})
+        return told.most_common()
 
     def condition(self, op: int, device: int) -> str:
         """The conditions of the device table that an op does not meet, as they are written; "" where there are none."""

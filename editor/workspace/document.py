@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from editor.devices.device import Device
-from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
@@ -216,18 +214,13 @@ class Document:
                 )
             if not refused:
                 return None
-            why = {op: constraints.inability(op, device) for op in refused}
-            kinds = {op: self.graph.type_label(op) for op in refused}
-            alike: dict[str, list[str]] = {}
-            for op in refused:
-                reason = why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}"
-                alike.setdefault(need_of(reason), []).append(reason)
-            told = Counter({reason_of_all(reasons): len(reasons) for reasons in alike.values()})
+            first = refused[0]
+            what = f"{self.graph.display_name(first)} ({self.graph.type_label(first)})"
             return Refusal(
                 tuple(refused),
                 name,
-                f"{self.graph.display_name(refused[0])} ({kinds[refused[0]]}): {why[refused[0]]}",
-                tuple(told.most_common()),
+                f"{what}: {constraints.inability(first, device)}",
+                tuple(constraints.inabilities(refused, device)),
             )
 
     @_on_latest

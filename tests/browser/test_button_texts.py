@@ -45,7 +45,7 @@ def test_buttons_hold_their_texts_beside_long_names(
         if name == "Fallbacks" and width > 1000:
             for row in page.locator("#fallbacks-table .buttons").all():
                 tops = row.locator("button").evaluate_all("all => all.map(one => one.offsetTop)")
-                assert len(tops) > 1 and len(set(tops)) == 1, "all in one line"
+                assert len(tops) > 1 and len(set(tops)) <= 2, "no more lines than the reason has"
                 expect(row.locator("button").last).to_be_in_viewport(ratio=1)
     why.click()
     expect(page.get_by_role("tab", name="Fallbacks")).to_have_attribute("aria-selected", "true")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Server, ready, says, says_exactly
-from playwright.sync_api import Page, expect
+from pages import Server, act, ready, says, says_exactly
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from editor.placement.placement import Settings
 from editor.web.app_state import AppState
@@ -152,6 +152,38 @@ def test_buttons_of_fallbacks_are_within_a_narrow_window(
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1000
 
 
+def test_what_is_done_about_fallbacks_is_in_sight_above_their_table(
+    page: Page, server: Server, state: AppState
+) -> None:
+    """At 1280x720 the buttons and what they found were below a table of one row and a half in sight."""
+    device = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Clip,Gemm"}
+    document = state.create(state.load(Path(MODEL), {}), [device, TABLE[1]], Settings())
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(f"{server.url}/d/{document.id}")
+    ready(page)
+    page.click("role=tab[name='Fallbacks']")
+    table = page.locator("#fallbacks-table")
+    expect(table).to_be_visible()
+    assert box(table.locator("td.reason").first)["width"] >= 340
+    assert box(table)["x"] + box(table)["width"] <= 1280, "nothing is beyond the edge"
+    for button in ("#hints-start", "#advise-start"):
+        expect(page.locator(button)).to_be_in_viewport(ratio=1)
+    said = box(page.locator(".fallbacks-said"))
+    assert said["y"] < box(page.locator("#hints-start"))["y"] + 20 < said["y"] + said["height"] + 20
+    page.click("#hints-start")
+    result = page.locator("#hints-result")
+    expect(result).not_to_be_empty()
+    expect(result.locator("p, tr").first).to_be_in_viewport(ratio=1)
+    assert box(result)["y"] + box(result)["height"] <= box(table)["y"]
+
+
+def box(locator: Locator) -> FloatRect:
+    """Where something is that is there."""
+    found = locator.bounding_box()
+    assert found is not None
+    return found
+
+
 def test_where_nothing_is_measured_the_chart_is_one_group(fresh: Page) -> None:
     fresh.click("role=tab[name=Compare]")
     fresh.click("#compare-start")
@@ -205,6 +237,37 @@ def test_a_comparison_follows_what_is_measured(fresh: Page) -> None:
     page.click("role=tab[name=Compare]")
     expect(row.locator("[data-kind=measurement]").first).to_be_visible()
     expect(row.get_by_text("at least")).to_be_visible()
+
+
+def test_a_comparison_of_a_plan_that_has_changed_is_made_again_when_its_tab_is_opened(
+    fresh: Page,
+) -> None:
+    """The tab had the old table and "compare again", without a row for the present plan."""
+    page = fresh
+    page.click("role=tab[name=Compare]")
+    row = page.locator("#compare-table tbody tr").first
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible(timeout=60_000)
+    note = page.locator("#compare-result > .outdated")
+    expect(note).to_be_hidden()
+
+    def paint(op: int) -> None:
+        act(page, f"hetero.paint([{op}], 1)")
+
+    paint(10)
+    expect(note).to_be_visible()  # the tab is open: a comparison may take long
+    expect(row.get_by_text("the plan compared", exact=True)).to_be_visible()
+    page.click("role=tab[name=Memory]")
+    expect(note).to_be_hidden()
+    page.click("role=tab[name=Compare]")
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible()
+    expect(note).to_be_hidden()
+    paint(11)
+    expect(note).to_be_visible()
+    act(page, "hetero.togglePanel('dock')")
+    expect(page.locator("#compare-table")).to_be_hidden()
+    page.click("role=tab[name=Compare]")  # shows the tables
+    expect(row.get_by_text("this plan", exact=True)).to_be_visible()
+    expect(note).to_be_hidden()
 
 
 def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours(

@@ -584,8 +584,11 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     row = page.locator("#compare-table tr", has_text="OpenVINO HETERO rule (simulated)").first
     expect(row.get_by_text("the same: ")).to_be_visible()
     page.click("[data-pane='three parts']")
+    expect(page.locator("#layout-name")).to_have_value("")
+    page.fill("#layout-name", "three parts")
     page.click("#layout-keep")
     says(page.locator("#layout-problem"), "There is a layout called “three parts” already.")
+    expect(page.locator("#layout-name")).to_have_value("three parts")
     page.fill("#layout-name", "soon gone")
     page.click("#layout-keep")
     expect(page.locator("[data-layout-remove]")).to_have_count(2)

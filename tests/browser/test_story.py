@@ -697,9 +697,9 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
     page.locator("#fallbacks-table").get_by_role("button", name="Select").first.click()
     until(page, "hetero.selectedOps().length > 1")
     count, pan = page.evaluate("[hetero.selectedOps().length, heteroCy.pan()]")
-    page.locator(
-        "#inspector [data-paint='0']"
-    ).click()  # not before the inspector shows the selection
+    expect(page.locator("#inspector [data-paint='0']")).to_be_disabled()
+    page.keyboard.press("1")
+    page.keyboard.press(" ")
     notice = page.locator("#notice")
     says(notice, f"{count} ops were not painted")
     expect(notice.locator("li a").first).to_have_attribute("href", re.compile("^https://"))

@@ -84,7 +84,8 @@ def test_planned_devices_are_measured_by_a_kit_and_not_profiled(
     hint = Hint("", (0,), "CPU", 1e-9, 0, 0, True, before=1.0)
     for table, said in (([npu], "a measurement kit (tab Devices)"), ([CPU], "profile first")):
         document = opened(state, tmp_path, *table)
-        assert said in str(hints_view(document, [replace(hint, device=table[0]["name"])]))
+        of_device = replace(hint, tensor=document.graph.op_keys[0], device=table[0]["name"])
+        assert said in str(hints_view(document, [of_device]))
 
 
 def test_what_a_runtime_adds_is_not_called_what_a_process_takes(

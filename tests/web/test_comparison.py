@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import write_dag
 
+from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
@@ -16,6 +17,7 @@ from editor.web.panels.compare import compare_view
 from editor.web.view import plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.layouts import BY_OPENVINO, Layout
 
 _PEAKS = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
 
@@ -136,3 +138,34 @@ def test_figures_that_were_not_measured_say_so_beside_measured_ones(
     assert "data-kind" not in head and "otherwise" not in head
     assert "data-kind='measurement'" in plan and "data-kind='estimate'" not in plan
     assert others and all(row.count("data-kind='estimate'") == 2 for row in others)
+
+
+def test_a_layout_that_was_measured_beside_other_work_is_noisy_in_the_table(
+    state: AppState, tmp_path: Path
+) -> None:
+    """Side by side, the same time was "(measurement, noisy)"."""
+    document = opened(state, tmp_path)
+    run = {"mode": "latency", "median": 0.123, "throughput": 8.0, "requests": 1, "p99": 0.2}
+    kept = {**run, "interval": [0.12, 0.13], "estimated": False, "baselines": {}}
+
+    def marks() -> list[Any]:
+        shown = compare_view(document, document.layouts())
+        return [each for each in of_kind(shown, "title") if each.children == "noisy"]
+
+    document.keep_run(kept, "", document.placement)
+    assert not marks()
+    noisy = {"disturbances": ["another process took 40 % of the processor"]}
+    document.keep_run({**kept, "report": noisy}, "", document.placement)
+    assert [each.className for each in marks()] == ["noisy"] * 2, "of the time, and of the rate"
+    assert marks()[0].title.startswith("another process took 40 %")
+
+
+def test_why_a_layout_could_not_be_made_has_no_folder_of_the_server(
+    state: AppState, tmp_path: Path
+) -> None:
+    document = opened(state, tmp_path)
+    why = f"{document.graph.path}: the weights in net.data are not here"
+    lacking = Layout(BY_OPENVINO, Settings(), None, why)
+    said = str(compare_view(document, [*document.layouts(), lacking]))
+    assert "'net.onnx: the weights in net.data are not here'" in said
+    assert str(tmp_path) not in said

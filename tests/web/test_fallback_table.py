@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 from conftest import EXAMPLES, write_dag
 from decoders import plain_decoder
 
 import editor
 from editor.devices.table import load_devices
+from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.fallbacks import Hint, without_room
 from editor.placement.placement import Settings
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import weight_bytes
 from editor.runtimes.base import Capability
+from editor.text import pluralize
 from editor.web.drawing.ribbon import ribbon_of
-from editor.web.panels.compare import _reasons, hints_view
+from editor.web.panels.compare import _reasons, hints_view, layout_of_policy
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.no_room import left_out
 from editor.web.panels.parts import condition_title
@@ -104,14 +108,10 @@ def test_only_causes_that_are_there_are_named_and_examples_of_rules_match(tmp_pa
 
 def test_a_hint_names_the_rule_that_is_the_cause(tmp_path: Path) -> None:
     """It was "caused by Relu in layer4.2 (+22 layers)" where a rule had sent all Relu away."""
-    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
-    store = Store(str(tmp_path))
     npu = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Gemm"}
     table = [npu, {"name": "CPU", "backendName": "CPU"}]
-    decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
-    record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
-    able = {"NPU": Capability.everything(graph), "CPU": Capability.everything(graph)}
-    document = Document(store, record, Solver(graph, decisions, able))
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    document = opened(graph, tmp_path, table)
 
     def said() -> str:
         tensors = {transfer.tensor for transfer in document.placement.division.transfers}
@@ -215,3 +215,45 @@ def test_a_layout_of_openvino_counts_the_ops_that_differ() -> None:
     ).placement
     text = str(_reasons(here, there))
     assert "2 ops elsewhere: why" in text and len(differing(here, there)) == 2
+
+
+def opened(graph: Graph, folder: Path, table: list[dict[str, str]]) -> Document:
+    """A plan by the policy Priority for devices that can run all ops but for what the table says."""
+    store = Store(str(folder))
+    decisions = first_decisions(Settings(), [d.entry for d in load_devices(table)])
+    record = store.create("m", str(graph.path), graph.sha256, graph.define, decisions)
+    able = {device["name"]: Capability.everything(graph) for device in table}
+    return Document(store, record, Solver(graph, decisions, able))
+
+
+def test_a_policy_that_is_suggested_says_what_else_it_gains(tmp_path: Path) -> None:
+    """It said a time alone, closer than can be told, of 14 subgraphs instead of 54."""
+    npu = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Clip"}
+    speeds = {"peakCompute": "20 GFLOPS", "peakDramBw": "2 GB/s"}
+    cpu = {"name": "CPU", "backendName": "CPU", "peakCompute": "2 TFLOPS", "peakDramBw": "200 GB/s"}
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    document = opened(graph, tmp_path, [{**npu, **speeds}, cpu])
+    layout = document.layout(layout_of_policy(document))
+    assert layout is not None and layout.placement is not None
+    now, fewer = (len(each.subgraphs) for each in (document.placement, layout.placement))
+    assert fewer < now
+    said = str(hints_view(document, [], "", layout))
+    assert f" on another device, {pluralize(fewer, 'subgraph')} instead of {now}, up to " in said
+    assert re.search(r"up to (about )?[\d,.]+ requests/s instead of ", said)
+
+
+def test_where_weights_are_missing_a_profile_is_not_the_first_step(tmp_path: Path) -> None:
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+
+    def said() -> str:
+        document = opened(editor.load_model(tmp_path / "m.onnx"), tmp_path, TABLE)
+        op = document.placement.placed_ops.tolist()[0]
+        hint = Hint(document.graph.op_keys[op], (op,), "B", 1e-9, 0, 0, True, before=1.0)
+        return str(hints_view(document, [hint]))
+
+    assert "estimates can tell: profile first. To try" in said()
+    (tmp_path / "m.data").unlink()
+    lacking = said()
+    assert "profile first" not in lacking
+    assert "the weights in m.data are not here; once they are, profile. To try" in lacking

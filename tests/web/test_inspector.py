@@ -143,6 +143,36 @@ def test_what_the_device_table_excludes_is_told_apart_from_what_a_device_cannot_
         assert cannot in words_of(hover(both, ops, [])), "not all of these are only excluded"
 
 
+def test_a_selection_that_a_device_refuses_has_the_reason_and_cannot_be_pinned_there(
+    document: Document,
+) -> None:
+    """It said "cannot run" only, and the button of the device was as those of others."""
+    npu = {"name": "NPU", "backendName": "NPU", "supported": ["Gemm"]}
+    placed = opened(document.graph.path.parent, [npu, TABLE[0]])
+    gemm, reshape, blend = (
+        placed.graph.op_types.index(kind) for kind in ("Gemm", "Reshape", "Blend")
+    )
+
+    def shown(*ops: int) -> tuple[str, list[bool]]:
+        tree = inspector.several(placed, list(ops))
+        (buttons,) = [
+            [button.disabled for button in each.children if hasattr(button, "data-paint")]
+            for each in tree
+            if getattr(each, "className", "") == "pin-to"
+        ]
+        return " ".join(words_of(tree).split()), buttons
+
+    said, disabled = shown(reshape, blend)
+    assert disabled == [True, False]
+    assert "NPU ✗ cannot run them" in said
+    for refused in ("Reshape", "com.microsoft::Blend"):
+        assert f"{refused} is not in the published list (1 op)" in said
+    assert "Reshape is not in the published list Time" in shown(reshape, reshape)[0]
+    said, disabled = shown(gemm, reshape)
+    assert disabled == [False, False] and "cannot run them" not in said
+    assert "not Reshape" in said
+
+
 def test_a_whole_subgraph_is_named_by_its_number(document: Document) -> None:
     """The tooltip of a subgraph said "several blocks"."""
     table = [{**TABLE[0], "nonSupportedNodes": "Reshape"}, {"name": "B", "backendName": "CPU"}]

@@ -44,6 +44,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(
         Output("compare-result", "children"),
         Output("layout-problem", "children"),
+        Output("layout-name", "value"),
         Input("compare-start", "n_clicks"),
         Input("layout-keep", "n_clicks"),
         State("layout-name", "value"),
@@ -374,15 +375,20 @@ def _hints_now(state: AppState, document_id: str) -> Any:
         return problem(str(error), "There are no suggestions")
 
 
-def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tuple[Any, Any]:
-    """The table of layouts, and what is wrong with the name of a new one; the table then stays as it is."""
+def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tuple[Any, Any, Any]:
+    """The table of layouts, what is wrong with the name of a new one, and the name that its field then has.
+
+    Where something is wrong the table stays as it is; the name of what was kept is gone.
+    """
+    field: Any = no_update
     try:
         document = state.document(document_id)
         if what == "layout-keep":
             name = tidy_name(name) or tidy_name(document.layout_name)
             if wrong := _wrong_name(document, name):
-                return no_update, problem(wrong, "The plan was not kept")
+                return no_update, problem(wrong, "The plan was not kept"), field
             document.keep_layout(name)
+            field = ""
         with state.tasks.begin(document_id, "Solving the layouts") as task:
             step = step_of(document, plan_costs(document)[1])
             layouts = document.layouts(
@@ -393,11 +399,11 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
                 0, 0, "Comparing"
             )  # where it was cancelled, the last of them is not what it should be
             _compared[document] = (layouts, step)
-            return compare_view(document, layouts, step), None
+            return compare_view(document, layouts, step), None, field
     except Cancelled:
-        return no_update, problem("No layouts were compared.", "Cancelled")
+        return no_update, problem("No layouts were compared.", "Cancelled"), field
     except EditorError as error:
-        return no_update, problem(str(error), "The layouts could not be compared")
+        return no_update, problem(str(error), "The layouts could not be compared"), field
 
 
 def _with_measurements(state: AppState, document_id: str) -> Any:

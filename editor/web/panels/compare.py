@@ -172,15 +172,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
         if layout.placement is None:
-            rows.append(
-                html.Tr(
-                    [
-                        html.Td(),
-                        html.Td(layout.name),
-                        html.Td(layout.problem, colSpan=columns, className="reason"),
-                    ]
-                )
-            )
+            rows.append(_not_placed(document, layout, columns))
             continue
         if layout.name in twins:
             continue
@@ -283,6 +275,15 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ),
         *layout_chart(aim, bars, unit),
     ]
+
+
+def _not_placed(document: Document, layout: Layout, columns: int) -> html.Tr:
+    """The row of a layout that could not be made: why, without the folder that the model is in on the server."""
+    path = document.graph.path
+    why = layout.problem.replace(str(path), path.name)
+    return html.Tr(
+        [html.Td(), html.Td(layout.name), html.Td(why, colSpan=columns, className="reason")]
+    )
 
 
 def _measured_modes(
@@ -527,6 +528,8 @@ def _untold(best: Hint, document: Document) -> html.P:
     if best.estimated:
         absent = all(device.planned for device in document.placement.used_devices)
         kinds, way = "estimates", KIT if absent else "profile first"
+    if problem := document.graph.weights_problem:
+        way = f"{problem}; once they are, {way.removesuffix(' first')}"
     share = percent(best.seconds / best.before, 1)
     return html.P(
         f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
@@ -563,7 +566,14 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     settings = document.placement.settings
     held = [(len(settings.pins), "pin"), (len(settings.rules), "rule")]
     without = " and ".join(pluralize(count, what) for count, what in held if count)
-    ops = pluralize(len(differing(document.placement, layout.placement)), "op")
+    differ = pluralize(len(differing(document.placement, layout.placement)), "op")
+    gains = [f"{differ} on another device"]
+    if other["subgraphs"] < now["subgraphs"]:
+        gains.append(f"{pluralize(other['subgraphs'], 'subgraph')} instead of {now['subgraphs']:,}")
+    more, less = per_second(other), per_second(now)
+    if not of_rate and more > less and not too_close(more, less, basis, own_basis):
+        rates = [rate(per_second(row), bool(row["assumed_speeds"])) for row in (other, now)]
+        gains.append(f"up to {rates[0]} {unit_of_rate(document.graph)} instead of {rates[1]}")
     return [
         html.P(
             [
@@ -571,7 +581,7 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
                 html.B(layout.name, title=_MEANT.get(layout.name)),
                 f"{'' if without else ','} would take {words[0]} instead of {words[1]} ",
                 basis_badge(weakest([basis, own_basis])),
-                f"{', closer than such figures can tell' if unsure else ''}: {ops} on another device. ",
+                f"{', closer than such figures can tell' if unsure else ''}: {', '.join(gains)}. ",
                 html.Button(
                     "Use",
                     className="tool small",

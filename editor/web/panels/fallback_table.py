@@ -39,29 +39,26 @@ _PARTS = "Than if these ops ran on the preferred device; starts are those of sub
 
 
 def fallbacks_panel(document: Document) -> html.Div:
-    """What stands in the tab."""
+    """What stands in the tab; the styles put the summary beside the buttons, and what these find above the table."""
+    problem = document.graph.weights_problem
     return html.Div(
         [
-            html.Div(static_html(fallbacks_view(document)), id="fallbacks"),
             html.Div(
                 [
-                    controls.Button("Suggest improvements", id="hints-start"),
-                    html.Span(
-                        "Finds moves that reduce latency and fit into memory.",
-                        className="hint",
+                    controls.Button(
+                        "Suggest improvements",
+                        id="hints-start",
+                        title="Finds moves that reduce latency and fit into memory.",
                     ),
                     *(
                         [
                             controls.Button(
                                 "Try other forms",
                                 id="advise-start",
-                                disabled=bool(document.graph.weights_problem),
-                                title=document.graph.weights_problem,
-                            ),
-                            html.Span(
-                                "Rewrites ops that fall back, and compares the outputs.",
-                                className="hint for-fallbacks",
-                            ),
+                                disabled=bool(problem),
+                                title=problem
+                                or "Rewrites ops that fall back, and compares the outputs.",
+                            )
                         ]
                         if document.graph.is_onnx
                         else []
@@ -71,8 +68,9 @@ def fallbacks_panel(document: Document) -> html.Div:
             ),
             html.Div(id="hints-result"),
             html.Div(id="advice-result"),
+            html.Div(static_html(fallbacks_view(document)), id="fallbacks"),
         ],
-        className="bench",
+        className="bench fallbacks",
     )
 
 
@@ -87,7 +85,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     if not found:
         mark = "no-choice" if len(document.devices) == 1 else "" if forced else "no-fallbacks"
         why = _none(document, bool(lacking))
-        return [*forced, html.P(why, className=f"hint wide {mark}"), *lacking, *blocks]
+        said = html.P(why, className=f"hint wide fallbacks-said {mark}")
+        return [*forced, said, *lacking, *blocks]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
     tokens = tokens_of_step(document.graph)
@@ -152,7 +151,7 @@ def fallbacks_view(document: Document) -> list[Any]:
         *forced,
         html.P(
             [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
-            className="hint wide",
+            className="hint wide fallbacks-said",
         ),
         *lacking,
         *by_policy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ from editor.workspace.document import Document
 
 _MOST_IN_BODY = 200
 _MOST_TENSORS = 40
+_MOST_REASONS = 3
 _MOST_BESIDE = 3
 """Parts of a run beside its ops that are told apart."""
 _FEW = 5
@@ -540,6 +541,7 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
                 html.Button(
                     [swatch(colours[d.name]), html.Span(d.name)],
                     className="tool small",
+                    disabled=not placement.constraints.able[list(ops), i].any(),
                     **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"},
                 )
                 for i, d in enumerate(document.devices)
@@ -547,6 +549,7 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
             + [_unpin()],
             className="pin-to",
         ),
+        _refusals(document, ops, colours),
         _levels(document),
         html.H4("Time"),
         html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
@@ -554,6 +557,32 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
         html.H4("Op types"),
         facts([(name, str(n)) for name, n in top[:16]]),
     ]
+
+
+def _refusals(document: Document, ops: Sequence[int], colours: Mapping[str, str]) -> html.Ul | None:
+    """Devices that can run none of some ops, each with the commonest reasons; what one can run in part, the times say."""
+    constraints, rows = document.placement.constraints, []
+    for i, device in enumerate(document.devices):
+        if constraints.able[list(ops), i].any():
+            continue
+        reasons, published = constraints.inabilities(ops, i), device.published
+        excluded = all(constraints.excluded(op, i) for op in ops)
+        mark = _mark(published, reasons[0][0], excluded, "them")
+        lines = [
+            html.Div(
+                [
+                    *with_link(reason, published.source if published.source in reason else ""),
+                    f" ({pluralize(count, 'op')})" if len(reasons) > 1 else "",
+                ],
+                className="reason",
+            )
+            for reason, count in reasons[:_MOST_REASONS]
+        ]
+        if (more := len(reasons) - _MOST_REASONS) > 0:
+            lines.append(html.Div(f"and {pluralize(more, 'more reason')}", className="reason"))
+        name = html.Span(device.name, className="device-name")
+        rows.append(html.Li([swatch(colours[device.name]), name, mark, *lines]))
+    return html.Ul(rows, className="verdicts") if rows else None
 
 
 def _held(graph: Graph, ops: Sequence[int]) -> list[Any]:
@@ -648,12 +677,12 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _mark(published: Published, reason: str, excluded: bool) -> html.Span:
-    """Says that a device does not take an op; an unofficial list does not show that the device cannot run it."""
+def _mark(published: Published, reason: str, excluded: bool, what: str = "it") -> html.Span:
+    """Says that a device does not take an op, or ops; an unofficial list does not show that the device cannot run it."""
     if excluded:
         return html.Span("✗ excluded by the device table", className="no")
     if not published.is_hearsay(reason):
-        return html.Span("✗ cannot run it", className="no")
+        return html.Span(f"✗ cannot run {what}", className="no")
     tried = "✗ was refused when tried" if "refused" in reason else "✗ not known to run"
     return html.Span(tried, className="no warn")
 

@@ -137,6 +137,7 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
             html.B(form(_of_run(run, mode))),
             " ",
             badge,
+            *noisy_mark(run),
             " ",
             change,
             html.Div([*beside, *([" · ", doubt] if doubt else [])], className="hint"),
@@ -159,9 +160,17 @@ def at_least_cell(run: Run, figure: Figure) -> html.Td:
                 detail=f"Of the run that has the time, {many}: its runs by their time in all, slow ones too; "
                 "the latency is their median",
             ),
+            *noisy_mark(run),
             html.Div(worked_out, className="hint"),
         ]
     )
+
+
+def noisy_mark(run: Run) -> list[Any]:
+    """Stands after the kind of what was measured beside other work; empty of what was not."""
+    noise = run.figures.get("report", {}).get("disturbances")
+    why = f"{'; '.join(noise or ())}. Measure again on a quiet machine."
+    return [" ", html.Span("noisy", className="noisy", title=why)] if noise else []
 
 
 def joules_cell(joules: float | None, base: float | None, bases: Bases) -> html.Td:

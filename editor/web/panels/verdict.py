@@ -34,7 +34,7 @@ from editor.web.panels.doubts import (
     way_to_better_costs,
     way_to_profile,
 )
-from editor.web.panels.layout_figures import details_of, rate
+from editor.web.panels.layout_figures import details_of, noisy_mark, rate
 from editor.web.panels.parts import (
     ADDED,
     basis_badge,
@@ -439,9 +439,7 @@ def _headline(now: Headline, doubtful: Any) -> html.Div:
     parts: list[Any] = [html.B(now.figure), at, now.badge]
     if now.beyond:
         parts.append(beyond_memory(now))
-    if now.run and (noise := now.run.figures.get("report", {}).get("disturbances")):
-        why = f"{'; '.join(noise)}. Measure again on a quiet machine."
-        parts.append(html.Span("noisy", className="noisy", title=why))
+    parts += noisy_mark(now.run) if now.run else []
     if now.beside:
         parts.append(html.Span(now.beside, className="beside"))
     parts.append(doubtful)
