@@ -38,7 +38,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     assert "memory bandwidth and link of NPU assumed, peaks of CPU assumed).\n" in first
     assert "- NPU: planned as if the model were int8." in first
     assert (
-        "- NPU: not in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
+        "- NPU: not stated in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
         in first
     )
     assert "inputs and outputs from and to a host." in first
