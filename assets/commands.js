@@ -18,6 +18,11 @@
     if (found) found.click();
   };
 
+  /** @param {string} name @returns {Command} */
+  function showTab(name) {
+    return { id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) };
+  }
+
   const selected = () => editor.selectedOps().length > 0;
   const blocks = () => page.detail?.mode === "blocks";
   const forced = () => page.view?.ops.filter((_, i) => page.view?.pin[i] === 2) ?? [];
@@ -194,9 +199,7 @@
       where: "everywhere",
       run: savePlan,
     },
-    ...["Fallbacks", "Subgraphs", "Transfers", "Memory", "Benchmark", "Devices", "Rules", "Compare"].map(
-      /** @returns {Command} */ (name) => ({ id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) }),
-    ),
+    ...["Fallbacks", "Subgraphs", "Transfers", "Memory", "Benchmark", "Devices", "Rules", "Compare"].map(showTab),
     ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
     ...inTab("Benchmark", { "bench-tune": "Tune: try the best plans for real" }),
     ...inTab("Benchmark", { "bench-accuracy": "Accuracy: compare every tensor with the unsplit model" }),
@@ -341,9 +344,10 @@
   ];
 
   /* Of models that take a prompt and then one token at a time. */
-  const PHASES = inTab("Compare", {
-    "phases-start": "Place both phases: the prompt (prefill), then token by token (decode)",
-  });
+  const PHASES = [
+    showTab("Phases"),
+    ...inTab("Phases", { "phases-start": "Place both phases: the prompt (prefill), then token by token (decode)" }),
+  ];
 
   /** @returns {Command[]} */
   function deviceCommands() {

@@ -92,6 +92,11 @@
       kind = /** @type {const} */ ({ "bench-profile": "profile", "bench-tune": "tune", "bench-accuracy": "accuracy" })[
         pressed.prop_id.split(".")[0]
       ];
+    if (generates && !kind) {
+      // the phases are placed for the lengths that were measured last
+      editor.set("phases-prompt-length", { value: prompt });
+      editor.set("phases-new-length", { value: tokens });
+    }
     await begin({
       kind: kind ?? (generates ? "tokens" : "benchmark"),
       seconds,

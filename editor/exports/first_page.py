@@ -48,12 +48,13 @@ OF_STAND_INS = "A benchmark ran stand-ins for planned devices: it compared outpu
 
 
 def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) -> dict[str, Any]:
-    """Conclusion, verdict, versions, assumptions, pins, rules, and fallbacks by reason, of a report's other parts."""
+    """Conclusion, verdict, versions, assumptions, states, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
         "verdict": _verdict(report, _room(placement)),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
+        "states": [f"{each.text()}." for each in state_memory(placement)],
         "pins": _pins(placement),
         "rules": _rules(placement),
         "reasons": by_reason(report["fallbacks"]),
@@ -103,14 +104,14 @@ def _result(
     if measured is not None and measured["kind"] == Kind.MEASUREMENT:
         many = measured["mode"] == "throughput"
         unit = totals["rate_unit"]
-        speed = speed_of(measured, unit)
+        speed = speed_of(measured, unit) + ("" if many else _makes(report))
         words = f"{tokens}; a run {speed}" if tokens else speed
         beside, best = _against(measured, many, alone, unit)
         other = best if " slower than " in beside else ""
         noisy = " on a noisy machine" if measured["disturbances"] else ""
         return f"Measured {words}{noisy}: {beside[:1].lower()}{beside[1:]}", other
     known = Kind(totals["kind"]).participle
-    figure = rate_of(totals) or time_of(totals)
+    figure = rate_of(totals) or time_of(totals) + _makes(report)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
     said = f"Measured {tokens}; a run {known} {figure}" if tokens else said
     doubts = stand_ins(placement, costs)
@@ -216,7 +217,7 @@ def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
     basis = ", ".join([kind, *totals["left_out"]])
-    estimate = rate or time_of(totals)
+    estimate = rate or time_of(totals) + _makes(report)
     tokens = tokens_in_words(report["tokens"]) if report["tokens"] else ""
     real = measured is not None and measured["kind"] == Kind.MEASUREMENT
     words, figure, besides = tokens or "This plan was not measured.", estimate, [tokens]
@@ -225,7 +226,8 @@ def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
         words = " ".join(filter(None, besides))
     if measured is not None and real:
         unit = totals["rate_unit"]
-        many, figure = measured["mode"] == "throughput", speed_of(measured, unit)
+        many = measured["mode"] == "throughput"
+        figure = speed_of(measured, unit) + ("" if many else _makes(report))
         alone = report["subgraphs"][0]["device"] if totals["subgraphs"] == 1 else ""
         other = report["measured_beside"]
         besides = [
@@ -279,6 +281,12 @@ def _token(report: Mapping[str, Any]) -> str:
     return f"{human_seconds(tokens['token'])} a token" if tokens and not tokens["simulated"] else ""
 
 
+def _makes(report: Mapping[str, Any]) -> str:
+    """What stands after the time of a run: " a token"; "" of other models, and beside the time of a token that was measured."""
+    makes = report["totals"]["run_makes"]
+    return f" {makes}" if makes and not _token(report) else ""
+
+
 def _against(measured: Mapping[str, Any], many: bool, alone: str, unit: str) -> tuple[str, str]:
     """How the plan, which runs on one device alone or is split, compares with the fastest unsplit model; and its device."""
     key, limits = ("throughput", "throughput_interval") if many else ("median", "interval")
@@ -321,7 +329,7 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             measured = report["measurement"]
             only = measured is not None and measured["kind"] == Kind.MEASUREMENT
             whose = "assumed in what is not measured" if only else "so assumed"
-            lines.append(f"{device.name}: not in the device table, {whose}: {assumed}.")
+            lines.append(f"{device.name}: not stated in the device table, {whose}: {assumed}.")
     lines += [f"{words}." for words in streams(placement, costs)]
     if not ends_counted(placement, costs):
         lines.append(

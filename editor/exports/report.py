@@ -21,8 +21,9 @@ from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Wrap, draw
-from editor.graph.states import unit_of_rate
+from editor.graph.states import unit_of_rate, what_a_run_makes
 from editor.kinds import Kind
+from editor.placement.choices import policy_label
 from editor.placement.chosen_costs import (
     aimed_rate,
     assumed_speeds,
@@ -135,6 +136,7 @@ def report_of(
         },
         "runtimes": runtimes(placement),
         "policy": placement.settings.policy,
+        "policy_label": policy_label(placement.settings.policy, placement.settings.policy_options),
         "grouping": placement.settings.subgraphs,
         "totals": {
             "subgraphs": len(placement.subgraphs),
@@ -147,6 +149,7 @@ def report_of(
             "latency": placement.price(costs).total,
             "throughput": aimed_rate(placement, costs),
             "rate_unit": unit_of_rate(graph),
+            "run_makes": what_a_run_makes(graph).strip(),
             "kind": basis.kind,
             "source": basis.source,
             "left_out": left_out(placement, costs),
@@ -328,7 +331,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         f"{pluralize(totals['transfers'], 'transfer')}, "
         f"{human_bytes(totals['bytes_moved'])} transferred per inference, {pluralize(totals['pins'], 'pin')}, "
         f"{pluralize(len(page['rules']), 'rule')}; "
-        f"policy {report['policy']}, subgraphs {report['grouping']}.",
+        f"policy “{report['policy_label']}”, subgraphs {report['grouping']}.",
         "",
     ]
     if totals["forced"]:
@@ -356,6 +359,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         )
         where += "".join(f", {key}={value}" for key, value in d["properties"].items())
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
+    lines += ["", *(f"- {_cell(line)}" for line in page["states"])] if page["states"] else []
     if page["pins"]:
         lines += ["", "## Pins", ""]
     lines += [f"- {_cell(p['what'])} on {_cell(p['device'])}" for p in page["pins"][:_FIRST_PINS]]

@@ -289,6 +289,13 @@ def prompt_at(graph: Graph) -> int:
     return max(_before(graph), default=0) or prompt_of_step(graph)
 
 
+def what_a_run_makes(graph: Graph) -> str:
+    """What stands after the time of a run of a language model: " a token"; "" of other models."""
+    if makes_one_token(graph):
+        return " a token"
+    return " to the first token" if prompt_of_step(graph) else ""
+
+
 def past_of_step(graph: Graph) -> int | None:
     """Tokens before a step that takes one; None of other steps, and where no size says."""
     return max(_before(graph), default=None) if tokens_of_step(graph) == 1 else None

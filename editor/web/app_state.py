@@ -448,7 +448,7 @@ class AppState:
         folder = make_private(self._advised(document.id))
         recipe = Plan(document.placement).recipe()
         job = self.jobs.submit(advise_job, recipe, str(folder), on_event=follow)
-        return cast("list[Advice]", _result_unless_ended(job, task))
+        return cast("list[Advice]", result_unless_ended(job, task))
 
     def audit(
         self, document: Document, text: str, options: Mapping[str, Any], seconds: float, task: Task
@@ -472,7 +472,7 @@ class AppState:
         graph = document.graph
         model = str(graph.path), graph.sha256, dict(graph.define)
         job = self.jobs.submit(audit_job, *model, text, dict(options), seconds)
-        found = cast("AuditReport", _result_unless_ended(job, task))
+        found = cast("AuditReport", result_unless_ended(job, task))
         return keep_audit(document, text, bool(options), found), found
 
     def advised_model(self, document_id: str, idea: str) -> Path:
@@ -766,7 +766,7 @@ class AppState:
             return document
 
 
-def _result_unless_ended(job: Job, task: Task) -> Any:
+def result_unless_ended(job: Job, task: Task) -> Any:
     """The result of a job that a page waits for; a person may end its task."""
     while True:
         if task.should_stop():

@@ -37,6 +37,7 @@ from editor.web.callbacks import (
     exporting,
     following,
     opening,
+    phasing,
     sets,
 )
 from editor.web.drawing.preview import WAIT, preview
@@ -154,6 +155,7 @@ def create_app(state: AppState) -> Dash:
     )
     opening.register(app, state)
     comparing.register(app, state)
+    phasing.register(app, state)
     following.register(app, state)
     benchmarking.register(app, state)
     exporting.register(app, state)

@@ -35,7 +35,7 @@ from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
-from editor.workspace.contexts import is_at_sizes, is_of_lengths, of_sizes
+from editor.workspace.contexts import is_at_sizes, is_of_lengths, lengths_of, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 from editor.workspace.layouts import Layout
@@ -411,6 +411,11 @@ def tokens_run(document: Document, lengths: Lengths) -> Run | None:
     mine = document.placement.fingerprint
     runs = [run for run in _real_runs(document) if run.figures.get("plan") == mine]
     return next((run for run in runs if is_of_lengths(run, lengths)), None)
+
+
+def newest_lengths(document: Document) -> Lengths | None:
+    """The prompt and the new tokens of the newest run of tokens, of any plan; None where there was none."""
+    return next(filter(None, map(lengths_of, _all_runs(document))), None)
 
 
 def newest_predicted_run(document: Document) -> Run | None:

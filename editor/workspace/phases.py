@@ -191,6 +191,15 @@ class _NothingFits(EditorError):
     """None of the ways fits the memory of the devices."""
 
 
+def steps_of(lengths: Lengths) -> dict[str, tuple[int, int]]:
+    """Name of each step that an answer is worked out from -> its tokens, and those before it."""
+    return {
+        f"a prompt of {lengths.prompt:,}": (lengths.prompt, 0),
+        f"a token after {lengths.prompt:,}": (1, lengths.prompt),
+        f"a token after {lengths.before_last:,}": (1, lengths.before_last),
+    }
+
+
 def place_phases(
     plan: Placement, lengths: Lengths, load: Load, should_stop: Callable[[], bool] = bool
 ) -> Phases:
@@ -250,11 +259,7 @@ def _weighed(
         _NothingFits: no way fits.
         EditorError: a phase cannot be placed at all.
     """
-    steps = {
-        f"a prompt of {lengths.prompt:,}": (lengths.prompt, 0),
-        f"a token after {lengths.prompt:,}": (1, lengths.prompt),
-        f"a token after {lengths.before_last:,}": (1, lengths.before_last),
-    }
+    steps = steps_of(lengths)
     loaded = {
         step: load({**plan.graph.define, **sizes_of_step(plan.graph, *step)})
         for step in steps.values()
@@ -278,7 +283,11 @@ def _weighed(
         except EditorError as error:
             raise EditorError(f"{name} cannot be placed. {error}") from error
 
-    of_prompt, of_first, of_last = steps.values()
+    of_prompt, of_first, of_last = (
+        (lengths.prompt, 0),
+        (1, lengths.prompt),
+        (1, lengths.before_last),
+    )
     prompt = phase(f"The prompt ({lengths.prompt:,} tokens at once)", of_prompt)
     first = phase(f"A token after {lengths.prompt:,} others", of_first)
     last = phase(f"A token after {lengths.before_last:,} others", of_last)

@@ -57,7 +57,7 @@ def test_predictions_on_assumed_speeds_are_rough(page: Page, show: Show, tmp_pat
     expect(step).to_be_disabled()
     expect(step).to_have_attribute("title", "This plan has no device switch")
 
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     page.fill("#phases-prompt-length", "64")
     page.fill("#phases-new-length", "8")
     page.click("#phases-start")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from decoders import plain_decoder
 from pages import Server, act, fold_out, ready, says, until
 from playwright.sync_api import Page, expect
@@ -14,6 +15,7 @@ import editor
 from editor.devices.table import load_devices
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import prompt_of_step
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
 from editor.web.app_state import AppState
 from editor.web.drawing.elements import elements, split
@@ -22,7 +24,7 @@ from editor.workspace.solver import first_decisions
 
 
 def fill_lengths(page: Page, prompt: int, new: int) -> None:
-    """Writes the lengths of an answer in the tab Compare."""
+    """Writes the lengths of an answer in the tab Phases."""
     page.fill("#phases-prompt-length", str(prompt))
     page.fill("#phases-new-length", str(new))
 
@@ -91,6 +93,9 @@ def test_the_benchmark_has_a_mode_for_tokens(page: Page, server: Server, tmp_pat
     row = page.locator("#runs-table tbody tr").first
     expect(row.get_by_text("this plan")).to_be_visible()
     expect(row.get_by_text("tokens/s")).to_be_visible()
+    page.click("role=tab[name=Phases]")  # is asked for the lengths that were measured last
+    expect(page.locator("#phases-prompt-length")).to_have_value("12")
+    expect(page.locator("#phases-new-length")).to_have_value("9")
 
 
 def test_other_models_have_no_such_mode(opened: Page) -> None:
@@ -103,6 +108,7 @@ def test_other_models_have_no_such_mode(opened: Page) -> None:
     page.locator(".palette-field").fill("prefill")
     expect(page.locator("#palette-list").get_by_text("prefill")).to_be_visible()  # its search
     expect(page.locator("#palette-list").get_by_text("Place both phases")).to_have_count(0)
+    expect(page.get_by_role("tab", name="Phases")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Export").click()
     fold_out(page, "Other formats")
@@ -146,7 +152,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     )
     page.mouse.click(*at)
     expect(page.locator("#inspector").get_by_text("made it as present.0.")).to_be_visible()
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     fill_lengths(page, 64, 8)
     page.keyboard.press("Control+k")
     page.locator(".palette-field").fill("prefill")
@@ -180,7 +186,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     page.wait_for_url(lambda url: document not in url)
     ready(page)
     says(page.locator("#sizes-open"), "64 tokens at once")
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     fill_lengths(page, 64, 8)
     page.click("#phases-token")
     says(page.locator("#sizes-open"), "1 token after 70", timeout=30_000)
@@ -210,7 +216,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     document = planned_decoder(server, tmp_path, "8GB", "optimal", card, host)
     page.goto(f"{server.url}/d/{document}")
     ready(page)
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     fill_lengths(page, 2048, 64)
     page.click("#phases-start")
     table = page.locator("#phases-table")
@@ -246,13 +252,61 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     expect(outdated).to_be_hidden()
 
 
+def test_phases_have_a_tab_that_shows_form_and_result_and_profiles_their_sizes(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    sizes = proposed_sizes(editor.load_model(path))
+    graph = editor.load_model(path, sizes)
+    cpu: dict[str, object] = {"name": "CPU", "backendName": "CPU"}
+    decisions = first_decisions(Settings(), [cpu])
+    seconds = dict.fromkeys(graph.op_keys, 1e-5)
+    figures = DeviceProfile("CPU", 1e-3, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+    save_profile(graph, load_devices([cpu])[0], figures)
+    record = Store(str(server.workspace)).create(
+        path.name, str(path), graph.sha256, graph.define, decisions
+    )
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    strip = [page.get_by_role("tab").nth(n).inner_text() for n in (3, 4, 5)]
+    assert strip == ["Memory", "Phases", "Benchmark"]
+    page.click("role=tab[name=Phases]")
+    fill_lengths(page, 6, 2)
+    page.click("#phases-start")
+    result = page.locator("#phases-result")
+    expect(result.get_by_text("no profile of a prompt of 6 or a token after 6")).to_be_visible(
+        timeout=30_000
+    )
+    tops = [page.locator(f"#phases-{name}").bounding_box() for name in ("start", "token")]
+    assert tops[0] and tops[1] and tops[0]["y"] == tops[1]["y"], "in one line"
+    expect(page.locator("#phases-start")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#phases-table tbody tr").first).to_be_in_viewport(ratio=1)
+    result.get_by_role("button", name="Profile these sizes").click()
+    expect(page.locator("#phases-table").get_by_text("prediction")).to_be_visible(timeout=120_000)
+    expect(result.get_by_text("no profile of")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [800, 920, 1024])
+def test_the_tabs_of_a_language_model_fit_beside_the_panels_to_show(
+    page: Page, server: Server, tmp_path: Path, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 720})
+    page.goto(f"{server.url}/d/{planned_decoder(server, tmp_path, '8MB')}")
+    ready(page)
+    last = page.get_by_role("tab", name="Compare")
+    expect(last).to_be_in_viewport(ratio=1)
+    last.click()  # nothing covers it
+    expect(page.get_by_role("tabpanel", name="Compare")).to_be_visible()
+
+
 def test_a_placement_that_does_not_fit_names_the_memory(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
     document = planned_decoder(server, tmp_path, "5MB", "memory")
     page.goto(f"{server.url}/d/{document}")
     ready(page)
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     fill_lengths(page, 2048, 64)
     page.click("#phases-start")
     table = page.locator("#phases-table")
@@ -332,8 +386,8 @@ def test_a_model_that_does_not_fit_is_split_with_one_click_and_its_phases_are_ne
     page.click("#sizes-open")
     page.get_by_role("button", name="A placement each for prompt and tokens").click()
     expect(page.locator(".popover-panel").filter(visible=True)).to_have_count(0)
-    expect(page.locator("#phases-result > *").last).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#phases-table")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("tab", name="Phases")).to_have_attribute("aria-selected", "true")
 
 
 def test_sizes_that_were_refused_can_be_chosen_anew(
@@ -461,7 +515,7 @@ def test_other_sizes_open_with_the_tab_and_lengths_that_reach_as_far(
     page.click("#sizes-apply")
     says(page.locator("#sizes-open"), "1 token after 700", timeout=30_000)
     expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
-    page.click("role=tab[name=Compare]")
+    page.click("role=tab[name=Phases]")
     expect(page.locator("#phases-prompt-length")).to_have_value("700")
 
 

@@ -226,6 +226,15 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
 
 
+def test_devices_of_one_provider_have_the_profile_that_is_stored(mobilenet: Graph) -> None:
+    """Each had the one that was measured of it, while predictions of both went by the last."""
+    devices = editor.load_devices([{"name": name, "backendName": "CPU"} for name in "AB"])
+    found = profile_all(mobilenet, devices, 0.1)
+    assert list(found) == ["A", "B"]
+    for device in devices:
+        assert found[device.name] == load_profile(mobilenet, device)
+
+
 def test_what_computes_an_output_has_its_time(tmp_path: Path) -> None:
     """OpenVINO calls it after the output's tensor, fused with what follows or not: it had 0 s, and every plan took it."""
     rng = np.random.default_rng(0)

@@ -38,7 +38,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     assert "memory bandwidth and link of NPU assumed, peaks of CPU assumed).\n" in first
     assert "- NPU: planned as if the model were int8." in first
     assert (
-        "- NPU: not in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
+        "- NPU: not stated in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
         in first
     )
     assert "inputs and outputs from and to a host." in first
@@ -260,6 +260,9 @@ def test_a_report_says_up_to_which_context_a_plan_fits(tmp_path: Path) -> None:
     text = plan.export("md", tmp_path)[0].read_text()
     until = f"Fits up to a context of about {state.roomy_until:,} tokens, by the memory of A."
     assert until in text and "Tight" not in text
+    assert f"- {state.text()}.\n" in text
+    assert re.search(r"\*\*about [\d.]+ [mµ]s a token\*\*", text)
+    assert "policy “Priority: first capable device”" in text
 
 
 def test_a_plan_is_not_compared_with_a_model_that_does_not_fit_unsplit(

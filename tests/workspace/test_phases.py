@@ -55,6 +55,16 @@ def test_an_answer_is_the_prompt_and_its_tokens(tmp_path: Path) -> None:
     assert phases.basis.kind == "estimate"
 
 
+@pytest.mark.parametrize("new", [1, 2])
+def test_short_answers_have_one_step_of_a_token(tmp_path: Path, new: int) -> None:
+    plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "optimal")
+    token, phases = plan.phases(256, new)
+    assert token.graph.define["past_sequence_length"] == 256
+    chosen = phases.chosen
+    steps = (new - 1) * chosen.token
+    assert chosen.answer == pytest.approx(chosen.first_token + chosen.handover + steps)
+
+
 def test_two_placements_where_the_devices_are_good_at_different_phases(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "optimal")
     phases = plan.phases(2048, 64)[1]

@@ -133,7 +133,7 @@ def profile_all(
     """Profiles every real device, on its machine, and stores the profiles.
 
     Returns:
-        device name -> profile, or the reason why there is none.
+        device name -> the profile that is stored for it, or the reason why there is none.
 
     Raises:
         EditorError: ``seconds`` cannot be measured for.
@@ -162,11 +162,15 @@ def profile_all(
     ] = {}  # devices of one provider have one profile, and one before it
     for name, profile in result.items():
         if not isinstance(profile, str):
-            result[name] = whole = completed(graph, profile, load_profile(graph, by_name[name]))
+            whole = completed(graph, profile, load_profile(graph, by_name[name]))
             stored[profile_path(graph, by_name[name])] = by_name[name], whole
     for device, profile in stored.values():
         save_profile(graph, device, profile)
-    return {d.name: result[d.name] for d in devices if d.name in result}
+    return {
+        d.name: found if isinstance(found, str) else stored[profile_path(graph, d)][1]
+        for d in devices
+        if (found := result.get(d.name)) is not None
+    }
 
 
 def profile_here(

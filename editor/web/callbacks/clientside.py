@@ -52,7 +52,7 @@ def register(app: Dash) -> None:
     add("sizesRefused", Input("sizes-refused", "children"))
     add("comparisonArrived", Input("compare-result", "children"))
     for result in (
-        *("hints-result", "advice-result", "phases-result"),
+        *("hints-result", "advice-result"),
         *("sizes-result", "audit-result", "versions-result"),
     ):
         add("intoView", Input(result, "children"), State(result, "id"))

@@ -8,10 +8,8 @@ from weakref import WeakKeyDictionary
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
-from editor.arguments import MOST_TOKENS
 from editor.errors import Cancelled, EditorError
 from editor.files import parse_json
-from editor.graph.states import Lengths, sizes_of_step
 from editor.placement.choices import PRESENT
 from editor.placement.fallbacks import hints
 from editor.text import pluralize
@@ -21,7 +19,6 @@ from editor.web.panels.audit_panel import audit_view
 from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.sizes_panel import sizes_view
 from editor.web.panels.versions import label_of_version, versions_view
 from editor.web.view import plan_costs, source_of, step_of
@@ -121,58 +118,6 @@ def register(app: Dash, state: AppState) -> None:
         return found, (compared or 0) + 1 if is_kept else no_update
 
     @app.callback(
-        Output("phases-result", "children"),
-        Input("phases-start", "n_clicks"),
-        Input("phases-prompt-length", "n_submit"),
-        Input("phases-new-length", "n_submit"),
-        State("phases-prompt-length", "value"),
-        State("phases-new-length", "value"),
-        State("doc", "data"),
-        running=[(Output("phases-start", "busy"), True, False)],
-        prevent_initial_call=True,
-    )
-    async def phases(
-        _clicks: Any, _enter: Any, _also: Any, prompt: Any, new: Any, document_id: str
-    ) -> Any:
-        if not any(t["value"] for t in ctx.triggered):
-            raise PreventUpdate
-        return await state.long_work.run(_phases_now, state, prompt, new, document_id)
-
-    @app.callback(
-        Output("resized", "data", allow_duplicate=True),
-        Output("phases-result", "children", allow_duplicate=True),
-        Input("phases-prompt", "n_clicks"),
-        Input("phases-token", "n_clicks"),
-        State("phases-prompt-length", "value"),
-        State("phases-new-length", "value"),
-        State("doc", "data"),
-        running=[
-            (Output("phases-prompt", "busy"), True, False),
-            (Output("phases-token", "busy"), True, False),
-        ],
-        prevent_initial_call=True,
-    )
-    async def open_phase(_prompt: Any, _token: Any, prompt: Any, new: Any, document_id: str) -> Any:
-        if not any(t["value"] for t in ctx.triggered):
-            raise PreventUpdate
-        is_prompt = ctx.triggered_id == "phases-prompt"
-        try:
-            document = state.document(document_id)
-            lengths = _lengths(prompt, new)
-            sizes = (
-                sizes_of_step(document.graph, lengths.prompt, 0)
-                if is_prompt
-                else sizes_of_step(document.graph, 1, lengths.before_last)
-            )
-            with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
-                resized = await state.long_work.run(
-                    state.with_sizes, document_id, sizes, task.should_stop
-                )
-        except EditorError as error:
-            return no_update, problem(str(error), "This phase was not opened")
-        return f"/d/{resized.id}", no_update
-
-    @app.callback(
         Output("versions-other", "data"),
         Input("tabs", "value"),
         State("doc", "data"),
@@ -253,25 +198,6 @@ def _register_advice(app: Dash, state: AppState) -> None:
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
         return f"/d/{opened.id}", no_update
-
-
-def _lengths(prompt: Any, new: Any) -> Lengths:
-    """The lengths of an answer, as two fields have them."""
-    if not all(isinstance(each, int) and 1 <= each <= MOST_TOKENS for each in (prompt, new)):
-        raise EditorError(f"write whole numbers from 1 to {MOST_TOKENS:,} as prompt and new tokens")
-    return Lengths(prompt, new)
-
-
-def _phases_now(state: AppState, prompt: Any, new: Any, document_id: str) -> Any:
-    try:
-        document = state.document(document_id)
-        lengths = _lengths(prompt, new)
-        with state.tasks.begin(document_id, "Placing prompt and tokens") as task:
-            return phases_view(document, state.phases(document, lengths, task))
-    except Cancelled:
-        return problem("No phases were placed.", "Cancelled")
-    except EditorError as error:
-        return problem(str(error), "The phases were not placed")
 
 
 def _versions_now(state: AppState, document_id: str, other_id: str) -> Any:

@@ -30,7 +30,7 @@ from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import LONGEST, icon_button, scheme_toggle, size_field
-from editor.web.panels.phases_panel import has_phases
+from editor.web.panels.phases_panel import has_phases, phases_panel
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -266,7 +266,7 @@ def _sizes(document: Document) -> list[Any]:
     phases = html.Button(
         "A placement each for prompt and tokens",
         className="tool small",
-        title="Opens Compare, Prompt and tokens",
+        title="Opens the tab Phases",
         **{"data-command": "run-phases-start"},
     )
     raw = ", ".join(f"{name}={size}" for name, size in define.items())
@@ -517,6 +517,7 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         "memory": html.Div(
             [html.Div(id="memory-problem", role="alert"), html.Div(id="memory")], className="bench"
         ),
+        **({"phases": phases_panel(document)} if has_phases(document.graph) else {}),
         "benchmark": benchmark_panel(document, options),
         "devices": device_form_panel(document),
         "rules": rules_panel(),

@@ -39,7 +39,6 @@ from editor.web.panels.layout_figures import (
     why_no_speed,
 )
 from editor.web.panels.parts import basis_badge, kind_badge
-from editor.web.panels.phases_panel import phases_form
 from editor.web.panels.sizes_panel import sizes_form
 from editor.web.panels.versions import versions_form
 from editor.web.view import (
@@ -131,7 +130,6 @@ def compare_panel(graph: Graph) -> html.Div:
                 ),
                 id="compare-result",
             ),
-            *phases_form(graph),
             *sizes_form(graph.define),
             *audit_form(graph),
             *versions_form(),

@@ -331,11 +331,11 @@ def _scale(steps: Sequence[int], looks: Sequence[str]) -> html.Span:
 
 
 def _of_prompt() -> list[Any]:
-    """Says that a prompt at once may take more than steps do; the button fills in its length in Compare."""
+    """Says that a prompt at once may take more than steps do; the button fills in its length in the tab Phases."""
     place = html.Button(
         "place both phases",
         className="link",
-        title="Opens Compare, Prompt and tokens, with a prompt of this length",
+        title="Opens Phases, with a prompt of this length",
         **{"data-command": "run-phases-start"},
     )
     return ["A prompt at once may take more: ", place, "."]

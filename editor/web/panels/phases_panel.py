@@ -1,4 +1,4 @@
-"""Both phases of a language model in the Compare tab: the prompt and the tokens, placed each at their sizes."""
+"""Both phases of a language model in the tab Phases: the prompt and the tokens, placed each at their sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.graph.states import prompt_at, sequence_dim, states_of, tokens_of_step
+from editor.graph.states import Lengths, prompt_at, sequence_dim, states_of, tokens_of_step
 from editor.kinds import Kind
 from editor.placement.kept import moved_ops
 from editor.text import human_bytes, human_seconds, pluralize
@@ -17,7 +17,7 @@ from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.panels.layout_figures import details_of
 from editor.web.panels.parts import basis_badge, kind_badge, length_fields, swatch
-from editor.web.view import colours_of, plan_costs, step_of, tokens_run
+from editor.web.view import colours_of, newest_lengths, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 from editor.workspace.phases import PRESENT, PhaseChoice, Phases, moved_between, of_phase
@@ -30,30 +30,35 @@ def has_phases(graph: Graph) -> bool:
     )
 
 
-def phases_form(graph: Graph) -> list[Any]:
-    """Asks for the lengths of an answer, where the model has phases."""
-    if not has_phases(graph):
-        return []
-    prompt = prompt_at(graph) or JobOptions.prompt
-    return [
-        html.Div(
-            [
-                html.H3("Prompt and tokens"),
-                *length_fields(
-                    ("phases-prompt-length", "phases-new-length"), prompt, JobOptions.new
+def phases_panel(document: Document) -> html.Div:
+    """What stands in the Phases tab: asks for the lengths of an answer, at first those of the newest run of tokens."""
+    graph = document.graph
+    lengths = newest_lengths(document) or Lengths(
+        prompt_at(graph) or JobOptions.prompt, JobOptions.new
+    )
+    fields = ("phases-prompt-length", "phases-new-length")
+    return html.Div(
+        [
+            html.Div(
+                [
+                    controls.Button("Place both phases", id="phases-start", primary=True),
+                    *length_fields(fields, lengths.prompt, lengths.new),
+                    controls.Button("Open the prompt", id="phases-prompt"),
+                    controls.Button("Open a token", id="phases-token"),
+                ],
+                className="bench-controls",
+            ),
+            html.Div(
+                html.P(
+                    "The prompt runs once, each token after it sees all before; this plan is of one of them. Place both phases "
+                    "weighs one placement for both against one for each, by the time of the whole answer.",
+                    className="hint wide",
                 ),
-                controls.Button("Place both phases", id="phases-start"),
-                controls.Button("Open the prompt", id="phases-prompt"),
-                controls.Button("Open a token", id="phases-token"),
-                html.Span(
-                    "The prompt runs once, each token after it sees all before; this plan is of one of them.",
-                    className="hint",
-                ),
-            ],
-            className="bench-controls",
-        ),
-        html.Div(id="phases-result"),
-    ]
+                id="phases-result",
+            ),
+        ],
+        className="bench",
+    )
 
 
 def phases_view(document: Document, phases: Phases) -> list[Any]:
@@ -142,8 +147,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     in_bold = f"“{phases.chosen.name}”"
     return [
         _outdated(document),
-        html.P(" ".join([*phases.notes, said]), className="hint wide"),
         table,
+        html.P([" ".join([*phases.notes, said]), *_profile(phases)], className="hint wide"),
         html.Table(html.Tbody(lines), className="plain"),
         html.P(
             [
@@ -169,6 +174,15 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             className="hint wide",
         ),
     ]
+
+
+def _profile(phases: Phases) -> list[Any]:
+    """What measures the sizes that have no profile, where there are such."""
+    if not phases.unprofiled:
+        return []
+    title = "Measures every op on each real device at these sizes, and places both phases again"
+    words, look = "Profile these sizes", "tool small"
+    return [" ", html.Button(words, id="phases-profile", className=look, title=title)]
 
 
 def _peaks(phases: Phases, device: str, moved: int) -> list[Any]:

@@ -10,7 +10,7 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.required_sizes import most_positions
-from editor.graph.states import TOKENS_PER_SECOND, makes_one_token, prompt_of_step, unit_of_rate
+from editor.graph.states import TOKENS_PER_SECOND, prompt_of_step, unit_of_rate, what_a_run_makes
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import left_out
 from editor.placement.energy import energy_of
@@ -111,7 +111,7 @@ def headline(document: Document) -> Headline:
     if per_second:
         figure = rate_in_words(per_second)
     elif figure:
-        figure += _what_it_makes(document.graph)
+        figure += what_a_run_makes(document.graph)
     without = left_out(document.placement, plan_costs(document)[0], values=True) if basis else []
     of = ""
     if per_second and unit == TOKENS_PER_SECOND:
@@ -376,14 +376,7 @@ def _figure(figures: Mapping[str, Any], graph: Graph) -> str:
     if figures["mode"] == "throughput":
         return human_rate(figures["throughput"], unit_of_rate(graph))
     time = human_seconds(figures["median"])
-    return time + (" a token" if figures["mode"] == "tokens" else _what_it_makes(graph))
-
-
-def _what_it_makes(graph: Graph) -> str:
-    """What stands after the time of a run of a language model."""
-    if makes_one_token(graph):
-        return " a token"
-    return " to the first token" if prompt_of_step(graph) else ""
+    return time + (" a token" if figures["mode"] == "tokens" else what_a_run_makes(graph))
 
 
 def _alone(document: Document) -> str:
