@@ -477,7 +477,7 @@ def test_a_figure_from_elsewhere_has_what_it_was_in_place_of_a_change(state: App
         OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:NPU,CPU")
     )
     before = figures_of(planned) | {"basis": Basis(Kind.PREDICTION, "from profile"), "rough": False}
-    said = str(status(planned, before)[4])
+    said = str([part for part in status(planned, before) if "predicted" in str(part)])
     was = human_seconds(before["predicted"])
     assert f"before: {was} (prediction from profile)" in said and "better" not in said
 
