@@ -166,8 +166,9 @@ def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | 
     for result in results:
         try:
             if result["format"] == _FORMAT and result["fingerprint"] == placement.fingerprint:
+                first = result["figures"]["first_token"]  # null of the unsplit model beside a plan
                 return {
-                    "first_token": float(result["figures"]["first_token"]),
+                    "first_token": None if first is None else float(first),
                     "token": float(result["figures"]["token"]["median"]),
                     "prompt": int(result["prompt"]),
                     "new": int(result["new"]),
@@ -200,7 +201,9 @@ def tokens_in_words(tokens: Mapping[str, Any]) -> str:
         if tokens["simulated"]
         else "measured"
     )
+    first = tokens["first_token"]
+    then = "" if first is None else f"first token {human_seconds(first)}, then "
     return (
-        f"Tokens: first token {human_seconds(tokens['first_token'])}, then {human_seconds(tokens['token'])} a token "
+        f"Tokens: {then}{human_seconds(tokens['token'])} a token "
         f"({how}; prompt of {pluralize(tokens['prompt'], 'token')}, {tokens['new']} new)."
     )

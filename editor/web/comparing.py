@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
+from editor.exports.benchmark_file import kept_tokens, of_unsplit
 from editor.exports.report import write_comparison
 from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
@@ -36,13 +37,19 @@ def _benchmarks(
     """Layout name -> a file with what was measured of it, in the form of `bench --json`."""
     measured, files = Measured(document), dict[str, str]()
     for number, (name, placement) in enumerate(chosen.items()):
-        run = measured.run(placement, "latency")
-        # as the unsplit model beside another plan, it has that plan's report
-        if run is None or run.figures.get("plan") != placement.fingerprint:
-            continue
-        if "report" in run.figures:
-            text = json_text([run.figures["report"]])
-            files[name] = str(write_atomic(folder / f"{number}.json", text))
+        run, of_tokens = (measured.run(placement, mode) for mode in ("latency", "tokens"))
+        reports = []
+        if run is not None and "report" in run.figures:
+            is_own = run.figures.get("plan") == placement.fingerprint
+            kept = run.figures["report"]
+            reports.append(kept if is_own else of_unsplit(kept, placement))
+        if of_tokens is not None:
+            figures = of_tokens.figures
+            if figures.get("plan") != placement.fingerprint:  # the unsplit model beside that plan
+                figures = {**figures, "plan": placement.fingerprint, "first_token": None}
+            reports.append(kept_tokens(figures))
+        if reports:
+            files[name] = str(write_atomic(folder / f"{number}.json", json_text(reports)))
     return files
 
 

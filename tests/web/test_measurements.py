@@ -347,7 +347,14 @@ def test_a_page_of_layouts_has_what_was_measured_of_each(
     result = document.plan.benchmark(seconds=0.1)
     document.keep_run(run_to_keep(result), "", document.placement)
     page = comparison_page(state, document.id, names)[1].decode()
-    assert page.count('"measurement":{') == 1, "of the unsplit model there is no report"
+    assert page.count('"measurement":{') == 2, "also of the unsplit model beside the plan"
+    assert '"tokens":{' not in page
+    figures = {"mode": "tokens", "estimated": False, "prompt": 4, "new": 8, "throughput": 500.0}
+    times = {"first_token": 0.01, "median": 0.002, "baselines": {"ORT": 0.003}}
+    document.keep_run({**figures, **times}, "", document.placement)
+    page = comparison_page(state, document.id, names)[1].decode()
+    found = re.findall(r'"tokens":\{"first_token":([\w.]+),"token":([\d.]+)', page)
+    assert found == [("0.01", "0.002"), ("null", "0.003")], "the page said that it was not measured"
 
 
 def test_joules_stand_beside_the_time_where_the_policy_aims_at_them(state: AppState) -> None:

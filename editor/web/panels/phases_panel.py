@@ -10,9 +10,9 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.states import Lengths, prompt_at, sequence_dim, states_of, tokens_of_step
-from editor.kinds import Kind
+from editor.kinds import Kind, too_close
 from editor.placement.kept import moved_ops
-from editor.text import human_bytes, human_seconds, pluralize
+from editor.text import human_bytes, human_seconds, off_by, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.panels.layout_figures import details_of
@@ -89,6 +89,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     }
     run = tokens_run(document, phases.lengths)
     measured = None if run is None else _Measured(run, phases)
+    is_close = _is_close(phases)
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
@@ -97,7 +98,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                     _row(
                         each,
                         same,
-                        each is phases.chosen,
+                        each is phases.chosen and not is_close,
                         _use(each.name, elsewhere, _phase(document)),
                         (measured if PRESENT in (each.name, *same) else None),
                     )
@@ -115,6 +116,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         if moved
         else f"One placement for both phases is best{by} (in bold)."
     )
+    if is_close and not moved:
+        said = "One placement for both phases does: which one is too close to call."
     other = elsewhere[phases.chosen.name]
     said += (
         f" The present plan is another one: {pluralize(other, 'op')} {'is' if other == 1 else 'are'} elsewhere."
@@ -148,7 +151,10 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     return [
         _outdated(document),
         table,
-        html.P([" ".join([*phases.notes, said]), *_profile(phases)], className="hint wide"),
+        html.P(
+            [" ".join([*phases.notes, *_contradicted(measured, phases), said]), *_profile(phases)],
+            className="hint wide",
+        ),
         html.Table(html.Tbody(lines), className="plain"),
         html.P(
             [
@@ -221,6 +227,26 @@ def _use(name: str, elsewhere: Mapping[str, int], phase: str) -> Any:
         className="tool small",
         title=f"Make it the plan of the sizes that are open: {pluralize(elsewhere[name], 'op')} by pins",
         **{"data-phase-use": name},
+    )
+
+
+def _contradicted(measured: _Measured | None, phases: Phases) -> list[str]:
+    """How far the times are from what was measured of the present plan, where that is far."""
+    if measured is None or not measured.answer:
+        return []
+    off = off_by(phases.present.answer / measured.answer)
+    return [f"Doubtful: measured, the present plan shows these times {off}."] if off else []
+
+
+def _is_close(phases: Phases) -> bool:
+    """Whether no other way that differs takes more than such figures can tell."""
+    others = [
+        each.answer
+        for each, _ in phases.rows_with_present
+        if not each.problem and each is not phases.chosen
+    ]
+    return bool(others) and all(
+        too_close(answer, phases.chosen.answer, phases.basis) for answer in others
     )
 
 

@@ -48,6 +48,7 @@ from editor.web.view import (
     fastest_unsplit,
     figures_of,
     measured_run,
+    measured_unsplit,
     memory_of,
     plan_costs,
 )
@@ -288,9 +289,10 @@ def _said(document: Document) -> list[Any]:
     of = [f"{now.beside}; "] if now.beside else []
     doubtful = doubtful_badge(document)
     compared = _beside_unsplit_worked_out(document)
-    if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
-        compared = [doubt_of_costs(document).removesuffix("."), " ", way_to_better_costs(document)]
     untold = _not_measured(document, bool(compared))
+    if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
+        compared = [doubt_of_costs(document), " ", way_to_better_costs(document)]
+        untold = ""  # beside "Measured …" of another plan it would read as a contradiction
     if document.placement.settings.policy == "pipeline":  # has a remark of its own, too
         untold = "" if compared and not _is_better(compared) else untold
         compared = compared if not untold else []
@@ -339,7 +341,12 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     unit = unit_of_rate(document.graph)
     rate = rough_rate if unsplit.rough else human_rate
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
-    other = f"not splitting ({figure} on {unsplit.device})"
+    ran = measured_unsplit(document, many).get(unsplit.device)
+    besides = ""
+    if ran is not None and not 1 / _STEADY < ran.figure / unsplit.figure < _STEADY:
+        took = human_rate(ran.figure, unit) if many else human_seconds(ran.figure)
+        besides = f"; measured {took}{', noisy' if ran.noisy else ''}"
+    other = f"not splitting ({figure} on {unsplit.device}{besides})"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [f"too close to call beside {other}"]
     ratio = unsplit.figure / value if many else value / unsplit.figure
