@@ -40,6 +40,10 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
     return 1 / busiest if busiest else None
 
 
+OF_BUSY_PROFILE = "profile of"
+"""Begins what `left_out` says of noisy profiles"""
+
+
 def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[str]:
     """What a figure of the plan does not have in it or has assumed, where it uses accelerators, and what disturbed it.
 
@@ -61,7 +65,7 @@ def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[s
     ]
     said += stand_ins(placement, costs)
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
-        said.append(f"profile of {' and '.join(noisy)} measured on a busy machine")
+        said.append(f"{OF_BUSY_PROFILE} {' and '.join(noisy)} measured on a busy machine")
     return said
 
 

@@ -20,6 +20,7 @@ from editor.placement.choices import policy_label
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
 from editor.placement.filter import between, expand_selection, same_device_region
+from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.text import pluralize
@@ -625,6 +626,9 @@ class Document:
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
+        groups = pin_groups(self.graph, {self.graph.op_keys[op]: "" for op in ops})
+        if len(groups) == 1 and groups[0].is_block:
+            return groups[0].what
         return f"{len(ops):,} ops"
 
 

@@ -20,7 +20,12 @@ from editor.placement.policies.latency import (
     lower_bound,
     search_seconds,
 )
-from editor.placement.policies.memory_moves import Excess, improved, roomy
+from editor.placement.policies.memory_moves import (
+    Excess,
+    improved,
+    roomy,
+    with_whole_blocks,
+)
 from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -641,6 +646,9 @@ def _even(task: Task, costs: Costs, size: Floats, limits: Floats) -> Iterator[tu
             else:
                 high, device = share, filled.device
         if device is not None:
+            whole = with_whole_blocks(task, device)
+            if not Excess.of(task, whole, limits).total:
+                yield price(task.constraints.graph, costs, whole, task.placed).total, whole
             total = price(task.constraints.graph, costs, device, task.placed).total
             yield total, device
             room = min(_MARGIN * high, 1.0) * limits

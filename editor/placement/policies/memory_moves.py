@@ -264,6 +264,24 @@ def _simpler(
     return best
 
 
+_NEARLY_ALL = 0.75
+"""Of the ops of a block"""
+
+
+def with_whole_blocks(task: Task, device: Ints) -> Ints:
+    """[op] device where blocks that are nearly all on one device are there altogether, as far as their ops may be."""
+    constraints, found = task.constraints, device.copy()
+    for ops in _blocks(constraints.graph, constraints.placed):
+        counts = np.bincount(found[ops])
+        most = int(counts.argmax())
+        if (
+            _NEARLY_ALL * len(ops) <= counts[most] < len(ops)
+            and constraints.allowed[ops, most].all()
+        ):
+            found[ops] = most
+    return found
+
+
 def _parts(task: Task, device: Ints) -> list[Ints]:
     """[subgraph] its ops."""
     number = minimal(task.constraints.graph, device, task.placed)[task.placed]
