@@ -353,8 +353,9 @@ def memory(task: Task) -> Assignment:
     Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other candidates are the
     stages of `pipeline`, devices filled to their peak one after the other, and regions of placements without limits; then
     blocks and single ops move into room that is left. Of placements that are as cheap, to 2 %, one without a device that is
-    nearly full is taken; to 10 %, one that has room for what its runtimes add. Besides its weights, a device must hold the
-    tensors of the run, so the capacity for weights shrinks until the peak of both fits.
+    nearly full is taken, and the most even one of a model whose states grow; to 10 %, one that has room for what its
+    runtimes add. Besides its weights, a device must hold the tensors of the run, so the capacity for weights shrinks until the
+    peak of both fits.
 
     Raises:
         EditorError: nothing fits; the message says what the closest placement lacks on each device, and what is largest there.
