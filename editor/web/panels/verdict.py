@@ -293,7 +293,7 @@ def _said(document: Document) -> list[Any]:
     if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
         compared = [doubt_of_costs(document), " ", way_to_better_costs(document)]
         if not document.placement.uses_planned:
-            untold = ""  # beside "Measured …" of another plan it would read as a contradiction
+            compared, untold = ["not measured. ", *compared], ""
     if document.placement.settings.policy == "pipeline":  # has a remark of its own, too
         untold = "" if compared and not _is_better(compared) else untold
         compared = compared if not untold else []
