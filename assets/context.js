@@ -45,14 +45,16 @@
           0,
         ),
       );
-    const [tokens, said, look] = chosen(box);
+    const plan = /** @type {HTMLButtonElement} */ (editor.one("button", box)),
+      [tokens, said, look] = chosen(box);
+    const isLength = Number.isInteger(tokens) && field.validity.valid;
+    plan.disabled = !isLength || String(tokens) === box.dataset.now;
+    if (!isLength) return;
     mark(tokens);
     const status = editor.one("[role=status]", box);
     status.textContent = said;
     status.className = look;
     slider.setAttribute("aria-valuetext", said);
-    /** @type {HTMLButtonElement} */ (editor.one("button", box)).disabled =
-      String(tokens) === box.dataset.now || !field.validity.valid;
   });
 
   /* The form of the sizes says what else they are, and is told if they are refused. */

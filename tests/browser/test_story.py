@@ -274,7 +274,10 @@ def test_results_appear_while_typing_and_enter_selects_all_of_some_layers(opened
     until(page, f"hetero.selectedOps().length === {count}")
     expect(page.locator("#search-box")).to_be_hidden()
     expect(page.locator("#canvas")).to_be_focused()
+    frame = "getComputedStyle(document.getElementById('canvas')).outlineStyle"
+    assert page.evaluate(frame) == "none", "nobody moved the keyboard there"
     page.keyboard.press("2")
+    assert page.evaluate(frame) == "solid"
     expect(page.locator("#find")).to_have_value("layer:1-2")
     says(page.locator("#mode-hint"), "Space paints the selection")
     until(

@@ -454,8 +454,13 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     at = float(chosen.evaluate("(e) => e.style.left.replace('%', '')"))
     end = int(page.locator("[data-end]").first.get_attribute("data-end") or 0)
     assert abs(at - 100 * 300 / end) < 0.1
-    exactly.fill("-1")
-    expect(plan).to_be_disabled()
+    for wrong in ("-1", ""):
+        exactly.fill(wrong)
+        expect(plan).to_be_disabled()
+    assert chosen.evaluate("(e) => e.style.left") == f"{at}%", "where it was"
+    scale = page.locator(".context-plan .scale")
+    expect(scale).to_be_visible()
+    expect(scale).to_have_text(re.compile(r"^127fits to [\d,]+131,072$"))
     slider.focus()
     page.keyboard.press("End")
     expect(said).to_have_text(re.compile(r"131,072 tokens: .* this split lacks .* on Card"))

@@ -13,14 +13,16 @@ from decoders import plain_decoder
 import editor
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
-from editor.placement.state_memory import state_memory
+from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
+from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -101,6 +103,21 @@ def test_a_split_is_full_at_one_context_whatever_the_sizes_that_it_is_shown_at(
     assert near.added and far.added > near.added and far.context == 15 * near.context
     assert far.roomy_until == pytest.approx(near.roomy_until, rel=0.12), "of so small a model"
     assert far.added == pytest.approx(near.taken(far.context) - near.needed(far.context), rel=0.12)
+
+
+def test_a_stroke_says_what_it_does_to_the_longest_context(state: AppState, tmp_path: Path) -> None:
+    document = decoder(state, tmp_path, 8_000_000)
+    now = figures_of(document)
+    tokens = full_at(document.placement)
+    assert tokens and now["context"] == tokens
+    (shown,) = (str(part) for part in status(document) if "'fits '" in str(part))
+    assert "delta" not in shown
+    for change, look in ((100, "worse"), (-100, "better")):
+        before = now | {"context": tokens + change}
+        (shown,) = (p for p in map(str, status(document, before)) if "'fits '" in p)
+        assert f"'{'−' if change > 0 else '+'}100', className='delta {look}'" in shown
+    endless = decoder(state, tmp_path, None)
+    assert figures_of(endless)["context"] is None and "'fits '" not in str(status(endless))
 
 
 def test_first_steps_name_memory_and_tokens(state: AppState, tmp_path: Path) -> None:

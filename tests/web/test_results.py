@@ -94,6 +94,23 @@ def test_the_chart_has_this_plan_not_splitting_and_other_layouts_with_intervals(
     assert list(bars.x) == sorted(bars.x, reverse=True), "the best on top"
 
 
+def test_devices_that_are_far_slower_share_a_card_and_are_not_drawn(
+    unsplit: BenchmarkResult,
+) -> None:
+    """The interpreter's bar was sixty times as long as the others."""
+    (other,) = (b for b in unsplit.baselines if b.device == "B")
+    refusing = replace(other, device="C", time=None, problem="cannot run the whole model: Gelu")
+    for factor, title in ((20, "Unsplit on B and C"), (9, "Unsplit on C")):
+        slow = replace(other, time=spread(factor * 0.004), lacks="")
+        result = replace(unsplit, total=spread(0.004), baselines=(slow, refusing))
+        said = str(result_view(result, dict.fromkeys("ABC", "#000000")))
+        assert f"Div(children='{title}', className='card-title')" in said
+        assert "C: cannot run the whole model: Gelu" in said
+        drawn = versus_chart(result, [], "this", "light")
+        assert drawn is not None
+        assert ("Unsplit on B" in drawn.figure.data[0].y) == (factor == 9)
+
+
 def test_runs_of_a_slower_machine_do_not_stand_beside_others(unsplit: BenchmarkResult) -> None:
     """A plan looked three times as fast as one that was measured while the processor was slow."""
     result = replace(unsplit, total=spread(0.004))

@@ -612,9 +612,9 @@ def _cheapest(*found: tuple[float, Ints] | None) -> list[tuple[float, Ints]]:
     """The cheapest few of some placements, no price twice; of equal ones the most even, then first devices of the table."""
     known = [each for each in found if each is not None]
 
-    def rank(each: tuple[float, Ints]) -> tuple[str, int, int]:
-        digits = f"{each[0]:025.15f}"  # sums in another order differ in the last digits
-        return digits, int(np.bincount(each[1], minlength=1).max()), int(each[1].sum())
+    def rank(each: tuple[float, Ints]) -> tuple[float, int, int]:
+        rounded = round(each[0], 15)  # sums in another order differ in the last digits
+        return rounded, int(np.bincount(each[1], minlength=1).max()), int(each[1].sum())
 
     known.sort(key=rank)
     prices = [rank(each)[0] for each in known]
