@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,30 +72,34 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
         assert tokens <= min(full) <= 1.03 * tokens, "the plan says that it goes no further"
 
 
-def test_a_rule_that_asks_for_the_mirrored_split_leaves_the_context_as_long(
+def test_of_splits_that_cost_the_same_the_one_for_the_longest_context_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a layer of the one of two equal devices pinned to the other, the split fitted 841 tokens instead of 1,177."""
+    """Between equal devices each cut costs the same: with a rule, or by chance, 37 tokens fitted where 898 do."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = fused_decoder(tmp_path / "llama", layers=8)
+    path = fused_decoder(tmp_path / "llama", layers=8, hidden=256)
     graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
     weights = int(np.maximum(graph.tensor_bytes[graph.tensor_is_constant], 0).sum())
     devices = editor.load_devices(
-        [{"name": name, "backendName": "CPU", "memory": 2 * weights} for name in "AB"]
+        [{"name": name, "backendName": "CPU", "memory": int(1.2 * weights)} for name in "AB"]
     )
-    seconds = dict.fromkeys(graph.op_keys, 1e-4)  # wherever a split cuts, it takes as long
-    whole = DeviceProfile(devices[0].description, 0.01, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
-    save_profile(graph, devices[0], whole)
+    seconds = {
+        key: 5e-5 if graph.op_types[op].startswith("MatMul") else 4e-6
+        for key, op in graph.key_index.items()
+    }
+    whole = DeviceProfile(
+        devices[0].description, sum(seconds.values()), seconds, {}, (), 2e-5, 0, 0, 0, 0, 1
+    )
+    save_profile(graph, devices[0], replace(whole, cold_seconds=1.3e-4, cold_constant=6e-5))
 
     def longest(*rules: dict[str, str]) -> int:
         costs = {"costs": "measured"}
         plan = editor.partition(graph, devices, "memory", policy_options=costs, rules=list(rules))
+        assert len(plan.subgraphs) == 2
         return full_at(plan.placement) or 0
 
-    free = longest()
-    assert free
-    for rule in ({"layer": "1", "to": "B"}, {"layer": "5", "to": "A"}):
-        assert longest(rule) >= 0.97 * free
+    even = [longest(), longest({"layer": "1", "to": "B"}), longest({"layer": "5", "to": "A"})]
+    assert min(even) > 0.97 * max(even) > 500
 
 
 def test_no_context_is_looked_for_where_memory_has_no_limit(
