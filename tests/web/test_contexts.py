@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,10 +179,45 @@ def test_phases_have_the_figures_that_were_measured_of_the_present_plan(
     assert "'300 ms', ' ', " in said and "'16 ms', ' ', " in said and "measurement" in said
     assert "796 ms" in said, "the first token, and 31 more"
     assert "best by estimate (in bold)" in said and "Div(children='estimated " in said
+    assert re.search(
+        r"Doubtful: measured, the present plan shows these times [\d.]+x too low", said
+    )
     assert "Div(children='with a prompt of 120; estimated " in shown(130)
     assert "measurement" not in shown(2000), "another prompt"
     document.pin(document.placement.placed_ops[:20].tolist(), "OpenVINO.CPU")
     assert "measurement" not in shown(120), "another plan"
+
+
+@pytest.mark.parametrize("factor", [1.02, 9.0])
+def test_none_of_the_phases_that_figures_cannot_tell_apart_is_best(
+    factor: float, state: AppState, document: Document
+) -> None:
+    with state.tasks.begin(document.id, "Placing") as task:
+        phases = state.phases(document, Lengths(120, 32), task)
+    chosen = phases.chosen
+    other = replace(chosen, name="another", answer=factor * chosen.answer, devices=())
+    placements = {**phases.placements, other.name: phases.placements[chosen.name]}
+    ways = replace(phases, choices=(chosen, other), present=chosen, placements=placements)
+    said = str(phases_view(document, ways))
+    bold = f"B({chosen.in_words(chosen.answer)!r})"
+    assert (bold in said) == ("(in bold)" in said) == (factor > 2)
+    assert ("too close to call" in said) == (factor < 2)
+
+
+def test_the_way_out_of_a_busy_profile_is_another_one(
+    document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its only link led to the device table."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-3)
+    for signs in ((), ("other programs kept a processor busy",)):
+        for device in document.devices:
+            quiet = DeviceProfile("x", 1.0, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+            save_profile(document.graph, device, replace(quiet, disturbances=signs))
+        document.set_automatic("priority", {"costs": "measured"}, "minimal")
+        said = str(verdict(document))
+        assert ("data-command='run-bench-profile'" in said) == bool(signs)
+        assert "State them in Devices" not in said
 
 
 def test_a_profile_of_other_sizes_is_said_below_the_costs(
