@@ -101,6 +101,11 @@
       run: () => editor.edit({ do: "redo" }),
       menu: "ground",
     },
+    {
+      id: "keep-others",
+      words: "Keep the ops that the last stroke moved, too, where they were",
+      run: () => editor.edit({ do: "keep-others" }),
+    },
     ...growCommands(),
     {
       id: "region",
@@ -400,7 +405,7 @@
 
   /* Headings of the help sheet, and the commands below each by their ids; a command is below the first that has it. */
   const GROUPS = /** @type {[string, RegExp][]} */ ([
-    ["Place ops", /^(brush|box$|unpin|paint|undo|redo|reset)/],
+    ["Place ops", /^(brush|box$|unpin|paint|keep-others|undo|redo|reset)/],
     ["Select", /^(select|grow|region|between|context|end-tool)/],
     ["Blocks", /(block|level)$/],
     ["Move around", /^(Arrow|zoom|find|map)|change$/],

@@ -521,7 +521,8 @@ export interface LayoutEdit {
   name: string;
 }
 /**
- * Removes all pins, walks in the history, or only shows the plan again.
+ * Removes all pins, pins what a stroke moved beside the painted ops to where it was, walks in the history, or only shows
+ * the plan again.
  */
 export interface HistoryEdit {
   /**
@@ -532,7 +533,7 @@ export interface HistoryEdit {
    * Shown when the edit is done, e.g. what an imported file came to.
    */
   message?: Message | null;
-  do: "reset" | "undo" | "redo" | "show";
+  do: "reset" | "keep-others" | "undo" | "redo" | "show";
 }
 /**
  * What a request of edits came to.

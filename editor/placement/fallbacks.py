@@ -368,6 +368,21 @@ def separating_rules(placement: Placement, tensor: int) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def separating_pins(placement: Placement, tensor: int) -> list[int]:
+    """Pinned ones of the op that makes a tensor and its readers on other devices, which could be where the other end is."""
+    graph, constraints, device = placement.graph, placement.constraints, placement.assignment.device
+    maker, found = int(graph.tensor_producer[tensor]), list[int]()
+    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
+        if constraints.placed[reader] and device[maker] != device[reader]:
+            found += [
+                op
+                for op, other in ((maker, reader), (reader, maker))
+                if graph.op_keys[op] in placement.settings.pins
+                and constraints.able[op, device[other]]
+            ]
+    return list(dict.fromkeys(found))
+
+
 def _lacks_more(after: Placement, before: Placement) -> bool:
     """Whether a device has less memory than it needs, and needs more of it than before."""
     limits = {d.name: d.memory for d in after.devices if d.memory is not None}

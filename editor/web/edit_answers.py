@@ -230,7 +230,7 @@ def _moved_too(document: Document, request: m.Edits, before: _Before) -> _Said |
         return None
     policy = policy_choices()[policy_value(document.placement.settings)]
     text = f"{others:,} other ops moved, too: “{policy}” placed the rest anew around the pins."
-    return text, notice(text)
+    return text, notice(text, command=("keep-others", "Keep them where they were"))
 
 
 def _lost_profile(document: Document, request: m.Edits, before: _Before) -> _Said | None:

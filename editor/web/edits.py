@@ -253,6 +253,8 @@ def _history(state: AppState, document: Document, edit: m.HistoryEdit) -> None:
     match edit.do:
         case "reset":
             document.unpin()
+        case "keep-others":
+            document.keep_others()
         case "undo":
             document.undo()
         case "redo":

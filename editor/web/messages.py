@@ -198,9 +198,10 @@ class LayoutEdit(_Edit):
 
 
 class HistoryEdit(_Edit):
-    """Removes all pins, walks in the history, or only shows the plan again."""
+    """Removes all pins, pins what a stroke moved beside the painted ops to where it was, walks in the history, or only shows
+    the plan again."""
 
-    do: Literal["reset", "undo", "redo", "show"]
+    do: Literal["reset", "keep-others", "undo", "redo", "show"]
 
 
 Edit = Annotated[

@@ -10,6 +10,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
@@ -236,6 +238,41 @@ class Document:
                 label = "reset to automatic" if ops is None else f"unpin {self._what(unpinned)}"
                 self._commit(label, pins, forced - set(removed))
             return len(removed)
+
+    @_on_latest
+    def keep_others(self) -> int:
+        """Pins the ops that the last step moved beside those that it pinned to where they were; returns their number.
+
+        Ops that the policy then moves in their place are kept, too.
+
+        Raises:
+            PinError: the last step moved no other op.
+        """
+        with self._lock:
+            earlier, label = self._tree.undo_target, self._tree.current.label
+            decisions = self._stored(earlier) if earlier is not None else {}
+            if decisions.get("devices") != self._decisions["devices"]:
+                raise PinError("The last step did not move other ops around a pin.")
+            was = self._solver.solve_stored(decisions).assignment.device
+            pins, forced = self._pins()
+            kept: dict[str, str] = {}
+            placement = self._placement
+            while True:
+                moved = np.flatnonzero(was != placement.assignment.device).tolist()
+                keys = {op: self.graph.op_keys[op] for op in moved}
+                new = {
+                    key: self.devices[was[op]].name for op, key in keys.items() if key not in pins
+                }
+                if not new:
+                    break
+                kept |= new
+                pins |= new
+                trial = {**self._decisions, "pins": dict(pins), "forced": sorted(forced)}
+                placement = self._solve_change(trial)
+            if not kept:
+                raise PinError("The last step did not move other ops around a pin.")
+            self._commit(f"{label}, {pluralize(len(kept), 'other op')} kept", pins, forced)
+            return len(kept)
 
     def region(self, op: int) -> list[int]:
         """The op and the ops of the same device that are connected to it."""

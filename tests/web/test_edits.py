@@ -569,6 +569,19 @@ def test_a_stroke_after_which_most_of_the_plan_changes_sides_says_so(
     assert len(moved) > 20
     said = f"{len(moved)} other ops moved, too: “Optimal within memory” placed the rest anew around the pins."
     assert answer["message"] == said
+    sent(state, split, "w", {"do": "keep-others", "sequence": 2})
+    stayed = np.flatnonzero(before != split.placement.assignment.device)
+    assert set(stayed.tolist()) <= set(layers), "the others are where they were"
+    assert split.history.current.label.endswith("other ops kept")
+    assert split.undo() and len(split.placement.settings.pins) == len(layers)
     last = [int(split.placement.placed_ops[-1])]
-    answer = sent(state, split, "w", {"do": "paint", "ops": last, "device": 0, "sequence": 2})
+    answer = sent(state, split, "w", {"do": "paint", "ops": last, "device": 0, "sequence": 3})
     assert "moved, too" not in answer["message"]
+
+
+def test_ops_are_kept_only_after_a_stroke_that_moved_some(state: AppState, tmp_path: Path) -> None:
+    document = state.open(
+        OpenRequest(str(fused_decoder(tmp_path, layers=2, hidden=64)), [{"name": "CPU"}], {}, True)
+    )
+    answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 1})
+    assert "did not move other ops" in answer["message"] and document.history.cursor == 0

@@ -123,6 +123,10 @@ def test_a_hint_names_the_rule_that_is_the_cause(tmp_path: Path) -> None:
     assert said().count("'your rule 1 (type=Clip → CPU)'") > 35
     document.set_rules(parse_rules([{"type": "Gemm", "to": "CPU"}]))
     assert "your rule" not in said(), "the op could not run elsewhere"
+    document.set_rules([])
+    relu = next(op for op in document.placement.placed_ops.tolist() if graph.op_types[op] == "Clip")
+    document.paint([relu], 1)
+    assert f"your pin of {graph.display_name(relu)}" in said()
 
 
 def test_a_condition_that_always_refuses_is_said_in_words() -> None:

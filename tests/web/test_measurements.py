@@ -386,9 +386,22 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
         "'least latency'" in line and " would take " in line and "100 ops on another device" in line
     )
     assert "Without your 2 pins, " in line and "data-layout-use" in line
+    layout = planned.layout(layout_of_policy(planned))
+    assert layout is not None and layout.placement is not None
+    for seconds, placement in ((0.004, planned.placement), (0.003, layout.placement)):
+        ends = [0.9 * seconds, 1.1 * seconds]
+        figures = {"mode": "latency", "estimated": False, "median": seconds, "interval": ends}
+        planned.keep_run(figures, "", placement)
+    assert " took 3 ms instead of 4 ms " in suggested(), "measured figures go before costs"
+    slower = {**figures, "median": 0.005, "interval": [0.0048, 0.0052]}
+    planned.keep_run(slower, "", layout.placement)
+    assert "data-layout-use" not in suggested(), "a measurement says that it is not better"
+    assert "No single move makes it faster (est" in suggested()
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
     assert " would take " not in suggested(), "it is the plan"
+    assert "and neither does “least latency”" in suggested()
+    assert "data-command='show-Compare'" in suggested()
 
 
 def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> None:

@@ -12,16 +12,32 @@ from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
-from editor.kinds import Basis, Kind, basis_of_energy, too_close, weakest
+from editor.kinds import (
+    NO_DIFFERENCE,
+    Basis,
+    Kind,
+    basis_of_energy,
+    compare_medians,
+    too_close,
+    weakest,
+)
 from editor.placement.choices import COST_POLICIES, PRESENT, SUBGRAPH_RULES
 from editor.placement.chosen_costs import aims_at_throughput
-from editor.placement.fallbacks import Hint, separating_rules
+from editor.placement.fallbacks import Hint, separating_pins, separating_rules
 from editor.placement.placement import Placement
-from editor.text import human_bytes, human_seconds, in_words, joined, percent, pluralize
+from editor.text import (
+    human_bytes,
+    human_rate,
+    human_seconds,
+    in_words,
+    joined,
+    percent,
+    pluralize,
+)
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
-from editor.web.panels.doubts import doubtful_badge
+from editor.web.panels.doubts import doubt_of_costs, doubtful_badge, way_to_better_costs
 from editor.web.panels.layout_figures import (
     KIT,
     Bar,
@@ -50,6 +66,7 @@ from editor.web.view import (
     plan_costs,
     step_of,
 )
+from editor.workspace.contexts import are_alike
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
     BY_OPENVINO,
@@ -554,13 +571,19 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     key = "busiest" if of_rate else "predicted"
     mine, theirs = float(now[key]), float(other[key])
     own_basis = layout_costs(document, layout)[1]
-    if theirs >= mine * (1 - _LEAST_SAVING):
+    measured = _measured_saving(document, layout.placement, of_rate)
+    if theirs >= mine * (1 - _LEAST_SAVING) or measured == "":
         return []
-    unsure = too_close(mine, theirs, basis, own_basis)
+    unsure = measured is None and too_close(mine, theirs, basis, own_basis)
     words = [
         in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
         for row in (other, now)
     ]
+    would_take: list[Any] = [f" would take {words[0]} instead of {words[1]} "]
+    if measured is not None:
+        would_take = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
+    else:
+        would_take += [basis_badge(weakest([basis, own_basis])), doubtful_badge(document)]
     settings = document.placement.settings
     held = [(len(settings.pins), "pin"), (len(settings.rules), "rule")]
     without = " and ".join(pluralize(count, what) for count, what in held if count)
@@ -569,7 +592,12 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     if other["subgraphs"] < now["subgraphs"]:
         gains.append(f"{pluralize(other['subgraphs'], 'subgraph')} instead of {now['subgraphs']:,}")
     more, less = per_second(other), per_second(now)
-    if not of_rate and more > less and not too_close(more, less, basis, own_basis):
+    if (
+        measured is None
+        and not of_rate
+        and more > less
+        and not too_close(more, less, basis, own_basis)
+    ):
         rates = [rate(per_second(row), bool(row["assumed_speeds"])) for row in (other, now)]
         gains.append(f"up to {rates[0]} {unit_of_rate(document.graph)} instead of {rates[1]}")
     return [
@@ -577,8 +605,8 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
             [
                 f"Without your {without}, " if without else "Another policy, ",
                 html.B(layout.name, title=_MEANT.get(layout.name)),
-                f"{'' if without else ','} would take {words[0]} instead of {words[1]} ",
-                basis_badge(weakest([basis, own_basis])),
+                "" if without else ",",
+                *would_take,
                 f"{', closer than such figures can tell' if unsure else ''}: {', '.join(gains)}. ",
                 html.Button(
                     "Use",
@@ -591,6 +619,26 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
             id="hints-policy",
         )
     ]
+
+
+def _measured_saving(document: Document, other: Placement, of_rate: bool) -> str | None:
+    """What another placement took beside the plan where both were measured alike: "" where it was not faster.
+
+    None: one of them was not measured.
+    """
+    measured = Measured(document)
+    mode = "throughput" if of_rate else measured.time_mode
+    theirs, mine = (measured.run(one, mode) for one in (other, document.placement))
+    if theirs is None or mine is None or not are_alike(theirs, mine):
+        return None
+    key, ends = ("throughput", "throughput_interval") if of_rate else ("median", "interval")
+    here, there = theirs.figures.get(ends), mine.figures.get(ends)
+    new, old = float(theirs.figures[key]), float(mine.figures[key])
+    is_faster = new > old if of_rate else new < old
+    if not here or not there or not is_faster or compare_medians(here, there, 2) == NO_DIFFERENCE:
+        return ""
+    words = [human_rate(one) if of_rate else human_seconds(one) for one in (new, old)]
+    return " instead of ".join(words)
 
 
 _TO_TRY = 3
@@ -618,12 +666,16 @@ def hints_view(
         id="hints-outdated",
         **{"data-step-of": step or step_of(document, basis)},
     )
+    if doubt := doubt_of_costs(document):
+        words = f"{doubt} What a repaint saves goes by them: "
+        policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
     if not hints:
-        return [
-            outdated,
-            *policy,
-            html.P("No single move makes it faster (estimated).", className="hint wide"),
-        ]
+        nor = f", and neither does “{of_policy.name}”" if of_policy and not policy else ""
+        words = f"No single move makes it faster{nor} (estimated). "
+        others = html.Button(
+            "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
+        )
+        return [outdated, *policy, html.P([words, others], className="hint wide")]
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
@@ -698,12 +750,17 @@ def hints_view(
 
 
 def _cause(placement: Placement, hint: Hint) -> str:
-    """The rules that separate the ends of a hint's tensor; else the op that makes it, where, and how often the same happens."""
+    """The rules or pins that separate the ends of a hint's tensor; else the op that makes it, where, and how often the same
+    happens.
+    """
     graph = placement.graph
     tensor = graph.tensor_index[hint.tensor]
     op = int(graph.tensor_producer[tensor])
     if rules := separating_rules(placement, tensor):
         return f"your {joined(rules)}"
+    if pinned := separating_pins(placement, tensor):
+        more = f" and {len(pinned) - 1} more" if len(pinned) > 1 else ""
+        return f"your pin of {graph.display_name(pinned[0])}{more}"
     if op < 0:
         return f"input {hint.tensor}"
     scopes = scopes_of(graph)
