@@ -22,7 +22,7 @@ from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
-from editor.web.panels.compare import compare_view
+from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
 from editor.web.panels.devices import outcome
 from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.runs_table import runs_view
@@ -148,6 +148,16 @@ def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
         in said
     )
     assert "Host 15 ms (does not fit), Card 8 ms'" in str(runs_view(tight))
+    tight.pin(placement.placed_ops.tolist(), "Host")
+    layout = tight.layout(layout_of_policy(tight))
+    suggested = str(hints_view(tight, [], "", layout))
+    assert "'This plan does not fit. '" in suggested and "' fits, and'" in suggested
+    assert f"pins, ', B('{layout_of_policy(tight)}'" in suggested
+    listed = str(runs_view(tight))
+    assert "badge'" not in listed and "other placement" not in listed
+    tight.keep_run(tokens(120, **beside), "automatic", tight.placement)
+    assert str(runs_view(tight)).count("other placement") == 1, "a plan of the same name before"
+    assert tight.undo()
     only = {**beside, "baselines": {"Host": 0.015}}
     tight.keep_run(tokens(120, **only), "automatic", placement)
     said = str(verdict(tight))

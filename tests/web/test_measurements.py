@@ -396,7 +396,7 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     slower = {**figures, "median": 0.005, "interval": [0.0048, 0.0052]}
     planned.keep_run(slower, "", layout.placement)
     assert "data-layout-use" not in suggested(), "a measurement says that it is not better"
-    assert "No single move makes it faster (est" in suggested()
+    assert "No single move makes it faster, by estimate" in suggested()
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
     assert " would take " not in suggested(), "it is the plan"

@@ -56,6 +56,7 @@ from editor.web.panels.layout_figures import (
 )
 from editor.web.panels.parts import basis_badge, kind_badge
 from editor.web.panels.sizes_panel import sizes_form
+from editor.web.panels.verdict import over_memory
 from editor.web.panels.versions import versions_form
 from editor.web.view import (
     Measured,
@@ -562,7 +563,7 @@ def layout_of_policy(document: Document) -> str:
 
 
 def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
-    """A line for the layout of a policy, where it is better than the plan by the same costs; nothing elsewhere."""
+    """A line for the layout of a policy, where it is better than the plan by the same costs, or fits and the plan does not."""
     costs, basis = plan_costs(document)
     if layout is None or layout.placement is None or _over_memory(layout) is not None:
         return []
@@ -572,9 +573,11 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     mine, theirs = float(now[key]), float(other[key])
     own_basis = layout_costs(document, layout)[1]
     measured = _measured_saving(document, layout.placement, of_rate)
-    if theirs >= mine * (1 - _LEAST_SAVING) or measured == "":
+    is_over = bool(over_memory(document))
+    if not is_over and (theirs >= mine * (1 - _LEAST_SAVING) or measured == ""):
         return []
-    unsure = measured is None and too_close(mine, theirs, basis, own_basis)
+    measured = None if is_over else measured
+    unsure = measured is None and not is_over and too_close(mine, theirs, basis, own_basis)
     words = [
         in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
         for row in (other, now)
@@ -603,9 +606,11 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
     return [
         html.P(
             [
+                "This plan does not fit. " if is_over else "",
                 f"Without your {without}, " if without else "Another policy, ",
                 html.B(layout.name, title=_MEANT.get(layout.name)),
                 "" if without else ",",
+                " fits, and" if is_over else "",
                 *would_take,
                 f"{', closer than such figures can tell' if unsure else ''}: {', '.join(gains)}. ",
                 html.Button(
@@ -671,7 +676,7 @@ def hints_view(
         policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
     if not hints:
         nor = f", and neither does “{of_policy.name}”" if of_policy and not policy else ""
-        words = f"No single move makes it faster{nor} (estimated). "
+        words = f"No single move makes it faster{nor}, by {basis.kind}. "
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )

@@ -29,12 +29,16 @@ def runs_view(document: Document) -> list[Any]:
             continue
         kind = run.figures.get("mode", ""), of_run(run)
         best[kind] = min(run.figures["median"], best.get(kind, inf))
+    plans: dict[str, set[Any]] = {document.layout_name: {now}}
+    for run in runs:
+        plans.setdefault(run.figures["layout"], set()).add(run.figures.get("plan"))
     rows = []
     for run in runs:
         f = run.figures
+        is_other = f.get("plan") != now and len(plans[f["layout"]]) > 1
         unsplit = _unsplit(f, unsplit_lacks(document.placement, context_of(run))) or "—"
         named = [
-            html.Td([f["layout"], _this_plan(f.get("plan") == now)]),
+            html.Td([f["layout"], _this_plan(f.get("plan") == now), _another(is_other)]),
             html.Td(run.when[:19].replace("T", " ") + " UTC"),
         ]
         if f["estimated"]:
@@ -98,6 +102,12 @@ def runs_view(document: Document) -> list[Any]:
 
 def _this_plan(same: bool) -> Any:
     return html.Span([" ", html.Span("this plan", className="badge")]) if same else None
+
+
+def _another(is_other: bool) -> Any:
+    """Tells a plan from another one of its name: a profile may lead a policy elsewhere without a step of the history."""
+    title = "Ops were elsewhere then: the policy had other costs, or the devices have changed since"
+    return html.Span(" other placement", className="hint", title=title) if is_other else None
 
 
 def _unsplit(figures: dict[str, Any], unfit: Collection[str]) -> str:
