@@ -18,9 +18,18 @@
     if (found) found.click();
   };
 
+  /* What a tab answers, in words that people look for. */
+  const ANSWERS = /** @type {Record<string, string>} */ ({
+    Fallbacks: "why ops are where they are, what would be faster",
+    Memory: "limits, the longest context",
+    Benchmark: "measure, profile, earlier results",
+    Compare: "layouts, policies and not splitting",
+  });
+
   /** @param {string} name @returns {Command} */
   function showTab(name) {
-    return { id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) };
+    const more = ANSWERS[name] ? `: ${ANSWERS[name]}` : "";
+    return { id: `show-${name}`, words: `Show ${name.toLowerCase()}${more}`, run: () => tab(name) };
   }
 
   const selected = () => editor.selectedOps().length > 0;

@@ -201,6 +201,8 @@ def test_the_command_of_exactly_the_typed_words_comes_first(show: Show, page: Pa
         first = page.locator("#palette-list li span").first
         expect(first).to_be_visible()
         says_exactly(first, "Pin the selection to CPU")
+    page.locator(".palette-field").fill("why")
+    expect(page.locator("#palette-list").get_by_text("Show fallbacks: why ops are")).to_be_visible()
     page.keyboard.press("Escape")
     page.locator("#find").fill("pin the selection to cpu")
     found = page.locator("#search-list li").filter(has_text="command")

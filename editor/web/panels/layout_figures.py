@@ -384,16 +384,17 @@ def _beside_measured(figure: Figure) -> list[Any]:
 def factor_of_rough(
     value: float, base: float, more_is_better: bool = False, is_speed: bool = True
 ) -> html.Span | None:
-    """By which factor a figure that is shown rounded differs: a difference of such figures would seem not to add up."""
+    """By which factor a figure that is shown rounded differs: a difference of such figures would seem not to add up.
+
+    It is neither green nor red, as it rests on speeds that are assumed.
+    """
     if not value or not base or value == base:
         return None
     more = value > base
     factor = value / base if more else base / value
     good = more == more_is_better
     words = ("faster" if good else "slower") if is_speed else ("as much" if more else "less")
-    return html.Span(
-        f"{roughly(factor):,.10g}x {words}", className="delta better" if good else "delta worse"
-    )
+    return html.Span(f"{roughly(factor):,.10g}x {words}", className="delta")
 
 
 def _change(
