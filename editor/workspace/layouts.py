@@ -59,6 +59,11 @@ class Layout:
     audited: Mapping[str, Any] | None = None
     """What an audit recorded: the device that was ``wanted``, ops ``removed``, and ``astray`` by reason."""
 
+    @property
+    def unsplit(self) -> bool:
+        """Whether it is the whole model on one device."""
+        return self.ready_made and "first" in self.settings.policy_options
+
 
 class LayoutList:
     """The layouts of a plan by name; each is solved when it is asked for."""
@@ -222,13 +227,13 @@ def tidy_name(text: str) -> str:
 
 
 def duplicate_layouts(layouts: Sequence[Layout]) -> dict[str, str]:
-    """Name of a ready-made layout -> name of an earlier layout that is the same plan.
+    """Name of a ready-made layout -> name of an earlier layout that is the same plan; not splitting comes before rules.
 
     Those with other devices, and those that were kept under a name of their own, are not duplicates.
     """
     first: dict[tuple[bytes, bytes], str] = {}
     twins: dict[str, str] = {}
-    for layout in layouts:
+    for layout in sorted(layouts, key=lambda each: each.ready_made and not each.unsplit):
         if layout.placement is None or layout.other_devices:
             continue
         placement = layout.placement

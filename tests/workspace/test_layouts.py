@@ -24,7 +24,14 @@ from editor.placement.device_profile import (
 from editor.placement.fallbacks import hints
 from editor.placement.placement import Placement, solve
 from editor.web.panels.compare import _named
-from editor.workspace.layouts import READY_MADE, differing, duplicate_layouts, figures, ready_made
+from editor.workspace.layouts import (
+    OF_OTHER_TOOLS,
+    READY_MADE,
+    differing,
+    duplicate_layouts,
+    figures,
+    ready_made,
+)
 
 BOX = [{"name": "GPU"}, {"name": "CPU"}]
 
@@ -229,12 +236,17 @@ def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) ->
 def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> None:
     layouts = ready_made(painted)
     twins = duplicate_layouts(layouts)
-    assert twins["ONNX Runtime rule (simulated)"] == "OpenVINO HETERO rule (simulated)"
+    for rule in OF_OTHER_TOOLS:
+        assert twins[rule] == "all on GPU"
     placements = {one.name: one.placement for one in layouts}
     for name, twin in twins.items():
         one, other = placements[name], placements[twin]
         assert one is not None and other is not None and not differing(one, other)
         assert one.division.subgraph_of_op.tolist() == other.division.subgraph_of_op.tolist()
+    whole = [one.name for one in layouts if one.unsplit]
+    assert whole and not set(whole) & set(twins), (
+        "a rule that does not split is below not splitting"
+    )
     assert not duplicate_layouts(
         [replace(layout, ready_made=False) for layout in layouts]
     )  # a kept one stays a row of its own

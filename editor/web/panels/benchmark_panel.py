@@ -363,7 +363,9 @@ def tokens_view(result: TokenBenchmark, lacking: Mapping[str, str] | None = None
             className="hint wide",
         ),
         plain_table(heads if simulated else [*heads, "The plan is"], rows) if rows else None,
-        None if simulated else plain_table(("Context (tokens before)", "A token then takes"), contexts),
+        None
+        if simulated
+        else plain_table(("Context (tokens before)", "A token then takes"), contexts),
         *(
             html.P(note, className="hint wide")
             for note in notes

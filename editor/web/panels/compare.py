@@ -465,7 +465,8 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
     words: list[Any] = ["the same: "]
     if len(said) > _MOST_ALIKE:
         title = "\n".join(said.values())
-        words.append(html.Span(f"{len(said)} others", className="more", title=title))
+        words += [f"{next(iter(said))} and "]
+        words.append(html.Span(f"{len(said) - 1} others", className="more", title=title))
     else:
         for i, (short, title) in enumerate(said.items()):
             words += [", "] if i else []
