@@ -143,9 +143,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     if by_policy or lacking:
         gains += " That is of these ops alone; the policy would place the others anew."
     said = [
-        f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change} ",
-        basis_badge(basis),
-        f"{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
+        f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change}, "
+        f"by {basis.kind}.{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
     ]
     return [
         *forced,
