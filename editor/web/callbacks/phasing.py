@@ -138,12 +138,14 @@ def _profile_steps(state: AppState, document: Document, phases: Phases, task: Ta
     """
     recipe, graph = document.plan.recipe(), document.graph
     steps = steps_of(phases.lengths)
-    for name in phases.unprofiled:
+    count = len(phases.unprofiled)
+    for number, name in enumerate(phases.unprofiled):
 
-        def follow(event: Mapping[str, Any], name: str = name) -> None:
+        def follow(event: Mapping[str, Any], number: int = number, name: str = name) -> None:
             if event["kind"] == "phase":
+                done, of_one = number * event["total"] + event["done"], event["total"]
                 with suppress(Cancelled):  # the wait below ends the job
-                    task.step(event["done"], event["total"], f"{name}: {event['text']}")
+                    task.step(done, count * of_one, f"{name}: {event['text']}")
 
         define = {**graph.define, **sizes_of_step(graph, *steps[name])}
         job = state.jobs.submit(
