@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from decoders import plain_decoder
-from pages import Server, act, fold_out, ready, says, until
+from decoders import fused_decoder, plain_decoder
+from pages import Server, act, fold_out, ready, says, until, wait_for_figure
 from playwright.sync_api import Page, expect
 
 import editor
@@ -557,3 +557,29 @@ def test_a_run_of_another_context_beyond_the_memory_says_both_in_the_headline(
     row = page.locator("#runs-table tbody tr").first
     expect(row.get_by_text("B 16.1 ms (does not fit)")).to_be_visible()
     expect(row.get_by_text("a token after 2,000 to 2,030 tokens")).to_be_visible()
+
+
+def test_what_moved_with_a_stroke_can_be_put_back(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    """Two devices that are alike changed sides around one painted layer, and only an undo brought the others back."""
+    path = fused_decoder(tmp_path, layers=8, hidden=128)
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    table = [{"name": name, "backendName": "CPU"} for name in "AB"]
+    whole = editor.partition(graph, table).placement
+    entries = [{**each, "memory": str(int(0.8 * whole.run_memory.peaks["A"]))} for each in table]
+    decisions = first_decisions(Settings("memory"), entries)
+    record = Store(str(server.workspace)).create(
+        path.name, str(path), graph.sha256, graph.define, decisions
+    )
+    page.goto(f"{server.url}/d/{record.id}")
+    ready(page)
+    first = "hetero.page.view.ops.filter((_, i) => hetero.page.view.device[i] === 0)"
+    act(page, f"hetero.edit({{ do: 'paint', ops: {first}.slice(0, 20), device: 1, force: false }})")
+    wait_for_figure(page, "pins", 20)
+    keep = page.locator("#notice").get_by_role("button", name="Keep them where they were")
+    expect(keep).to_be_visible()
+    keep.click()
+    until(page, "hetero.page.view.device.filter((d) => d === 0).length > 20")
+    expect(page.get_by_text("other ops kept").first).to_be_visible()  # a step of the history
+    expect(keep).to_be_hidden()
