@@ -55,6 +55,11 @@ class Step:
     """The same device, or the stand-in for a planned device."""
     executable: Executable
 
+    @property
+    def machine(self) -> str:
+        """Where it runs; "" for the editor's machine."""
+        return self.runs_on.machine
+
 
 @dataclass(frozen=True)
 class TransferTime:

@@ -18,7 +18,7 @@ from editor.arguments import check_one_of
 from editor.custom_ops import for_opsets
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, missing_types
 from editor.execution.invented_inputs import random_inputs
 from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.model_copy import check_weights, script_of, stamp_model
@@ -417,11 +417,9 @@ def write_kit(
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
     unknown = sorted({name for one in (whole, groups, pieces) for name in missing_types(one)})
-    if unknown:
-        with suppress(
-            ExecutionError
-        ):  # an op that only the target knows: what reads its results cannot be measured alone
-            cutter.infer_types(unknown)
+    with suppress(ExecutionError):
+        # Of an op that only the target knows; what reads its results cannot be measured alone.
+        cutter.infer_types(unknown)
     with WeightsFile(out_dir / "weights.bin", graph.folder) as weights:
         models = _Models(graph, out_dir, stamp, weights)
         wholes = models.keep_wholes(
@@ -669,11 +667,10 @@ def _all_on(placement: Placement, device: Device) -> Placement:
 
 
 def _submodels(placement: Placement, device: Device, cutter: Cutter) -> list[SubModel]:
-    found = cut(placement, cutter, fold_shapes=True)
     return [
-        submodel
-        for subgraph, submodel in zip(placement.subgraphs, found, strict=True)
-        if submodel is not None and subgraph.device == device.name
+        cutter.submodel(placement, subgraph, fold_shapes=True)
+        for subgraph in placement.subgraphs
+        if subgraph.outputs and subgraph.device == device.name
     ]
 
 

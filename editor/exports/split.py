@@ -11,7 +11,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut
 from editor.execution.invented_values import MANNERS, Inventor
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
@@ -66,7 +66,7 @@ def write_split(
     graph = placement.graph
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
-    submodels = _open_parts(placement) if sizes == "open" else _fixed_parts(placement, cutter)
+    submodels = _open_parts(placement) if sizes == "open" else cut(placement, cutter)
     written, steps = [], []
     devices = {d.name: d for d in placement.devices}
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
@@ -141,13 +141,6 @@ def examples_of(graph: Graph) -> dict[str, dict[str, Any]]:
                     form["values"] = values.tolist()
         found[graph.tensor_names[tensor]] = form
     return found
-
-
-def _fixed_parts(placement: Placement, cutter: Cutter) -> list[SubModel | None]:
-    unknown = missing_types(placement)
-    if unknown:
-        cutter.infer_types(unknown)
-    return cut(placement, cutter)
 
 
 def _open_parts(placement: Placement) -> list[SubModel | None]:

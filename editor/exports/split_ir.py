@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import ExportError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut
 from editor.exports.model_copy import check_weights, script_of
 from editor.exports.openvino import openvino_name, properties_of
 from editor.exports.shortfall import shortfall
@@ -38,8 +38,6 @@ def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list
     graph = placement.graph
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
-    if unknown := missing_types(placement):
-        cutter.infer_types(unknown)
     devices = {d.name: d for d in placement.devices}
     written: list[Path] = []
     steps: list[dict[str, Any]] = []
