@@ -112,6 +112,19 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def read_json(path: Path, error: type[EditorError]) -> Any:
+    """The value of a JSON file from a stranger.
+
+    Raises:
+        EditorError: of the given type; as ``read_text``, or the text is not valid JSON.
+    """
+    text = read_text(path, error)
+    try:
+        return parse_json(text)
+    except ValueError as cause:
+        raise error(f"{path}: not valid JSON ({cause})") from cause
+
+
 def write_atomic(path: Path, content: str | bytes, private: bool = False) -> Path:
     """Writes to a temporary file in the same folder, then renames it; returns the path.
 

@@ -426,38 +426,36 @@ def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
     """The long lists, folded."""
-    totals = report["totals"]
+    totals, found = report["totals"], report["fallbacks"]
     lines: list[str] = []
-    if report["fallbacks"]:
-        lines += [
-            *_opened(f"Fallbacks by op type ({len(report['fallbacks'])})"),
+    if found:
+        lines += _folded(
+            f"Fallbacks by op type ({len(found)})",
             f"Ops that are off their preferred device. Times: {totals['kind']} {totals['source']}; they add up.",
             "",
             "| preferred | why not | op | ops | layers | runs on | subgraphs | transferred | time lost |",
             "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
-        ]
-        for f in report["fallbacks"]:
-            lines.append(
+            *(
                 f"| {_cell(f['wanted'])} | {_why(f)} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
                 f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
                 f"{f['lost']} |"
-            )
-        lines += _CLOSED
-        lines += [
-            *_opened(f"Ops that fell back ({sum(len(f['ops']) for f in report['fallbacks'])})"),
+                for f in found
+            ),
+        )
+        lines += _folded(
+            f"Ops that fell back ({sum(len(f['ops']) for f in found)})",
             "| op | type | opset | shapes | preferred | runs on |",
             "| --- | --- | ---: | --- | --- | --- |",
-        ]
-        for f in report["fallbacks"]:
-            lines += [
+            *(
                 f"| {_cell(o['name'])} | {_cell(o['type'])} | {o['opset'] or ''} | {_cell(shapes_in_words(o))} | "
                 f"{_cell(f['wanted'])} | {_cell(o['device'])} |"
+                for f in found
                 for o in f["details"]
-            ]
-        lines += _CLOSED
+            ),
+        )
     if any(len(p["ops"]) > 1 for p in report["first_page"]["pins"]):
-        lines += [
-            *_opened(f"Pinned ops ({report['totals']['pins']})"),
+        lines += _folded(
+            f"Pinned ops ({totals['pins']})",
             "| pins | on | op |",
             "| --- | --- | --- |",
             *(
@@ -465,39 +463,30 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 for p in report["first_page"]["pins"]
                 for key in p["ops"]
             ),
-            *_CLOSED,
-        ]
-    lines += [
-        *_opened(f"Subgraphs ({len(report['subgraphs'])})"),
+        )
+    lines += _folded(
+        f"Subgraphs ({len(report['subgraphs'])})",
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for s in report["subgraphs"]:
-        lines.append(
+        *(
             f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
             f"{human_bytes(s['total'])} |"
-        )
-    lines += _CLOSED
+            for s in report["subgraphs"]
+        ),
+    )
     if report["transfers"]:
-        lines += [
-            *_opened(f"Transfers ({len(report['transfers'])})"),
+        lines += _folded(
+            f"Transfers ({len(report['transfers'])})",
             "| transfer | from | to | size |",
             "| --- | ---: | --- | ---: |",
-        ]
-        for t in report["transfers"]:
-            counted_as = f" as {t['counted_as']}" if t["counted_as"] else ""
-            lines.append(
-                f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
-                f"{human_bytes(t['bytes'])}{counted_as} |"
-            )
-        lines += _CLOSED
+            *(
+                f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {_size(t)} |"
+                for t in report["transfers"]
+            ),
+        )
     if report["accuracy"]:
         tensors = report["accuracy"]["tensors"]
-        lines += [
-            *_opened(f"Accuracy by tensor ({len(tensors)})"),
-            *_error_table(tensors),
-            *_CLOSED,
-        ]
+        lines += _folded(f"Accuracy by tensor ({len(tensors)})", *_error_table(tensors))
     if report["wires"]:
         lines += [
             "",
@@ -685,12 +674,16 @@ def _source(placements: Iterable[Placement]) -> str:
 
 _FIRST_PINS = 12
 """Groups of pins on the first page."""
-_CLOSED = ["", "</details>"]
 
 
-def _opened(title: str) -> list[str]:
-    """The begin of a part that is folded where Markdown is shown; `_CLOSED` is its end."""
-    return ["", f"<details><summary>{title}</summary>", ""]
+def _folded(title: str, *lines: str) -> list[str]:
+    """A part that is folded where Markdown is shown."""
+    return ["", f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
+
+
+def _size(transfer: Mapping[str, Any]) -> str:
+    counted_as = f" as {transfer['counted_as']}" if transfer["counted_as"] else ""
+    return f"{human_bytes(transfer['bytes'])}{counted_as}"
 
 
 def _example(reason: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from onnx import TensorProto, helper
+from onnx import helper
 
 from editor import operating_system
 from editor.devices.device import Device
@@ -30,6 +30,7 @@ from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime.options import BUILT_IN, reason_of, session_options
 from editor.runtimes.onnxruntime.providers import CPU, NAME, SETTINGS_TO_TRY, index_of, memory_kind
 from editor.runtimes.onnxruntime.values import kind_of
+from editor.runtimes.op_models import small_model
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.startup import installed_folders
 
@@ -228,14 +229,7 @@ def _first_that_works(device: Any, position: int) -> tuple[PluginDevice | None, 
 def _try_device(device: Any, position: int, settings: Mapping[str, str]) -> PluginDevice:
     options = session_options(entries=NO_OTHER_PROVIDER)
     options.add_provider_for_devices([device], dict(settings))
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        "trial",
-        [value],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = small_model([helper.make_node("Add", ["x", "x"], ["y"])], [4])
     session = ort.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
     if not np.array_equal(
         session.run(None, {"x": np.ones(4, np.float32)})[0], np.full(4, 2, np.float32)
