@@ -24,7 +24,7 @@ from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.files import json_text, replacing, write_atomic
 from editor.graph.attributes import op_reads
-from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor, refer
 from editor.graph.flops import FUSIBLE_TYPES
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
@@ -105,19 +105,7 @@ class WeightsFile:
         if tensor.name not in self._places:
             self._places[tensor.name] = self._write(self._values(tensor))
         offset, length = self._places[tensor.name]
-        place = TensorProto(
-            name=tensor.name,
-            data_type=tensor.data_type,
-            dims=tensor.dims,
-            data_location=TensorProto.EXTERNAL,
-        )
-        for key, value in (
-            ("location", self.path.name),
-            ("offset", str(offset)),
-            ("length", str(length)),
-        ):
-            place.external_data.add(key=key, value=value)
-        tensor.CopyFrom(place)
+        refer(tensor, self.path.name, offset, length)
 
     @staticmethod
     def _is_large(tensor: TensorProto) -> bool:

@@ -101,23 +101,6 @@ class _InPlace:
 class _PlanInPlace(CompiledPlan):
     """A plan of one step whose states lie in memory of its own."""
 
-    @classmethod
-    def of(cls, plan: CompiledPlan, steps: list[Step]) -> _PlanInPlace:
-        """The plan with other steps."""
-        return cls(
-            plan.graph,
-            steps,
-            plan._constants,
-            plan.subgraph_count,
-            plan._recompile,
-            plan.overridden,
-            plan.limits,
-        )
-
-    def clone(self) -> CompiledPlan:
-        """Another instance, with states of its own."""
-        return self.of(self, super().clone().steps)
-
     def _results(self, values: Mapping[str, Value]) -> dict[str, Any]:
         states = {
             output

@@ -40,7 +40,7 @@ from editor.placement.device_profile import (
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
 from editor.runtimes.op_models import small_model
-from editor.runtimes.profiling import enough_runs, run_to_end
+from editor.runtimes.profiling import run_to_end, runs_within
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
@@ -242,10 +242,9 @@ def _profile_step(
     """Kernel times of one sub-model, scaled to its latency without profiler; the number of runs; their unscaled sum."""
     executable = step.executable
     spent: list[float] = []
-    begin = perf_counter()
     for _ in range(2):
         run_to_end(executable, arguments)
-    while not enough_runs(len(spent), perf_counter() - begin, seconds / 2):
+    for _ in runs_within(seconds / 2):
         start = perf_counter()
         run_to_end(executable, arguments)
         spent.append(perf_counter() - start)
