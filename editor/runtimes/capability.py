@@ -24,8 +24,8 @@ from editor import limits
 from editor.custom_ops import stamps
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of, sources
-from editor.errors import ExecutionError, ExportError, ModelError
-from editor.files import cache_folder, file_state, private_folder, write_atomic
+from editor.errors import ExecutionError, ModelError
+from editor.files import cache_folder, file_state, keep_json, kept_json
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import load_external_data
 from editor.graph.flops import op_bytes, op_flops
@@ -417,25 +417,18 @@ class Answers:
             **self._stored,
             **{key: (v.reason, now, v.remark) for key, v in verdicts.items()},
         }
-        kept = dict(list(self._stored.items())[-_MAX_ANSWERS:])
-        try:
-            private_folder(self.path.parent)
-            write_atomic(self.path, json.dumps(kept), private=True)
-        except ExportError:
-            pass  # they are asked again
+        keep_json(self.path, dict(list(self._stored.items())[-_MAX_ANSWERS:]))
 
 
 def _read(path: Path) -> dict[str, tuple[str, float, str]]:
+    now, stored = time.time(), kept_json(path, _MAX_FILE_BYTES)
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            return {}
-        now, stored = time.time(), json.loads(path.read_text(encoding="utf-8"))
         return {
             str(key): (str(reason), float(when), str(remark))
             for key, (reason, when, remark) in stored.items()
             if not any(words in reason for words in _MAY_PASS) or 0 <= now - when < _CRASH_KEPT
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return {}
 
 

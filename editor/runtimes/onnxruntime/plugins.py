@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import threading
@@ -24,8 +23,8 @@ from onnx import helper
 from editor import operating_system
 from editor.devices.device import Device
 from editor.environment import LIBRARIES
-from editor.errors import ExecutionError, ExportError
-from editor.files import cache_folder, write_atomic
+from editor.errors import ExecutionError
+from editor.files import cache_folder, keep_json, kept_json
 from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime.options import BUILT_IN, reason_of, session_options
 from editor.runtimes.onnxruntime.providers import CPU, NAME, SETTINGS_TO_TRY, index_of, memory_kind
@@ -280,7 +279,7 @@ _SETTINGS = (
 )
 """Beginnings of environment variables that drivers read."""
 _DEVICE_FILES = ("/dev/dri", "/dev/accel")
-_MAX_STORED = 32
+_MAX_STORED, _MAX_BYTES = 32, 16 << 20
 _lock = threading.RLock()
 _known: dict[PluginLibrary, TriedLibrary] = {}
 _registered: dict[str, str] = {}
@@ -403,28 +402,22 @@ def _path() -> Path:
 
 def _read() -> dict[str, TriedLibrary]:
     """Results of earlier trials by key, without failures that are too old."""
+    now, stored = time.time(), kept_json(_path(), _MAX_BYTES)
     try:
-        stored: dict[str, Any] = json.loads(_path().read_text(encoding="utf-8"))
-        now = time.time()
         return {
             key: _library(entry["library"])
             for key, entry in stored.items()
             if not entry["library"]["reasons"] or 0 <= now - entry["time"] < _FAILURES_KEPT
         }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 
 def _write(results: Mapping[str, TriedLibrary]) -> None:
     """Keeps the newest of these results."""
     now = time.time()
-    results = dict(list(results.items())[-_MAX_STORED:])
-    with contextlib.suppress(ExportError):
-        write_atomic(
-            _path(),
-            json.dumps({k: {"time": now, "library": asdict(v)} for k, v in results.items()}),
-            private=True,
-        )
+    newest = list(results.items())[-_MAX_STORED:]
+    keep_json(_path(), {key: {"time": now, "library": asdict(library)} for key, library in newest})
 
 
 def _library(entry: Mapping[str, Any]) -> TriedLibrary:
