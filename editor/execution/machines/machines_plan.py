@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -415,53 +415,36 @@ class MachinesPlan(CompiledPlan):
     def _times(
         self, total: float, spent: Mapping[str, tuple[Spent, Mapping[str, float]]]
     ) -> RunTimes:
-        """Figures of all machines, with their instants by this machine's clock."""
+        """Figures of all machines, with their instants by this machine's clock.
+
+        A transfer has the subgraphs that produce and first read the tensor.
+        """
         seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
-        transfers: list[_WireTransfer] = []
+        source = {name: step.id for step in self.steps for name in step.submodel.outputs}
+        reader: dict[tuple[str, str], int] = {}
+        for step in self.steps:
+            for name in step.submodel.inputs:
+                reader.setdefault((name, step.machine), step.id)
+        transfers: list[TransferTime] = []
         for machine, (times, _) in spent.items():
             for number in times.seconds:
                 seconds[number], cpu[number] = times.seconds[number], times.cpu[number]
             for tensor, target, size, ready, travelled_as, sent in times.sent:
                 taken = (spent[target][1][tensor] - clock[target]) - (ready - clock[machine])
                 transfers.append(
-                    _WireTransfer(tensor, target, size, max(taken, 0.0), travelled_as, sent)
+                    TransferTime(
+                        tensor,
+                        source[tensor],
+                        reader[tensor, target],
+                        max(taken, 0.0),
+                        size,
+                        True,
+                        travelled_as,
+                        sent,
+                    )
                 )
-        return RunTimes(total, tuple(seconds), tuple(cpu), tuple(self._by_subgraph(transfers)))
-
-    def _by_subgraph(self, transfers: Sequence[_WireTransfer]) -> list[TransferTime]:
-        """Each transfer between machines with the subgraphs that produce and first read the tensor."""
-        source = {name: step.id for step in self.steps for name in step.submodel.outputs}
-        target: dict[tuple[str, str], int] = {}
-        for step in self.steps:
-            for name in step.submodel.inputs:
-                target.setdefault((name, step.machine), step.id)
-        return [
-            TransferTime(
-                w.tensor,
-                source[w.tensor],
-                target[w.tensor, w.target],
-                w.seconds,
-                w.bytes,
-                True,
-                w.travelled_as,
-                w.sent,
-            )
-            for w in transfers
-        ]
-
-
-class _WireTransfer(NamedTuple):
-    """A tensor that went to another machine."""
-
-    tensor: str
-    target: str
-    """machine"""
-    bytes: int
-    seconds: float
-    travelled_as: str
-    sent: int
-    """bytes on the wire"""
+        return RunTimes(total, tuple(seconds), tuple(cpu), tuple(transfers))
 
 
 class _UnknownProgram(Exception):
