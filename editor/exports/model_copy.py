@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from onnx import ModelProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
-from editor.files import copy_atomic, inside, json_text, replace, write_atomic
+from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic
 from editor.graph.attributes import op_reads
 from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
@@ -43,6 +45,11 @@ def write_sidecar(path: Path, stamp: str) -> Path:
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
     return write_atomic(path.with_name(f"{path.name}.json"), json_text(document))
+
+
+def write_document(graph: Graph, out_dir: Path, ending: str, document: Mapping[str, Any]) -> Path:
+    """Writes a JSON file that is called after a model."""
+    return write_atomic(out_dir / f"{safe_stem(graph.name)}{ending}", json_text(document))
 
 
 def script_of(name: str, stamp: str, stem: str) -> str:

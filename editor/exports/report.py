@@ -388,12 +388,12 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "| preferred | why not | ops | op types | for example | runs on |",
             "| --- | --- | ---: | --- | --- | --- |",
+            *(
+                f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
+                f"{_cell(', '.join(f['devices']))} |"
+                for f in page["reasons"]
+            ),
         ]
-    for f in page["reasons"]:
-        lines.append(
-            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
-            f"{_cell(', '.join(f['devices']))} |"
-        )
     return lines
 
 
@@ -480,7 +480,8 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
             "| transfer | from | to | size |",
             "| --- | ---: | --- | ---: |",
             *(
-                f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {_size(t)} |"
+                f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
+                f"{human_bytes(t['bytes'])}{_as_type(t['counted_as'])} |"
                 for t in report["transfers"]
             ),
         )
@@ -496,13 +497,12 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "| wire | tensors | bytes | on the wire | time |",
             "| --- | ---: | ---: | ---: | ---: |",
+            *(
+                f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | "
+                f"{human_bytes(w['sent'])}{_as_type(' and '.join(w['travel_as']))} | {human_seconds(w['seconds'])} |"
+                for w in report["wires"]
+            ),
         ]
-    for w in report["wires"]:
-        as_type = f" as {' and '.join(w['travel_as'])}" if w["travel_as"] else ""
-        lines.append(
-            f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
-            f"{human_seconds(w['seconds'])} |"
-        )
     return lines
 
 
@@ -681,9 +681,9 @@ def _folded(title: str, *lines: str) -> list[str]:
     return ["", f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
-def _size(transfer: Mapping[str, Any]) -> str:
-    counted_as = f" as {transfer['counted_as']}" if transfer["counted_as"] else ""
-    return f"{human_bytes(transfer['bytes'])}{counted_as}"
+def _as_type(name: str) -> str:
+    """The end of a size that is counted in another type; "" where that has no name."""
+    return f" as {name}" if name else ""
 
 
 def _example(reason: Mapping[str, Any]) -> str:
