@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor.arguments import check_one_of
 from editor.custom_ops import for_opsets
@@ -29,6 +29,7 @@ from editor.graph.flops import FUSIBLE_TYPES
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import SubModel
+from editor.runtimes.op_models import data_of
 from editor.runtimes.openvino.runtime import OTHER_NAMES
 
 _INLINE = 1024
@@ -248,7 +249,10 @@ def signature(model: ModelProto) -> str:
         note(
             node.op_type,
             node.domain,
-            [_attribute(a) for a in sorted(node.attribute, key=lambda a: a.name)],
+            [
+                a.SerializeToString(deterministic=True)
+                for a in sorted(node.attribute, key=lambda a: a.name)
+            ],
         )
         for name in (
             *node.input,
@@ -265,10 +269,6 @@ def signature(model: ModelProto) -> str:
     return text.hexdigest()
 
 
-def _attribute(attribute: AttributeProto) -> bytes:
-    return bytes(attribute.SerializeToString(deterministic=True))
-
-
 def _tensor(tensor: TensorProto) -> tuple[object, ...]:
     counts = tensor.data_type in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
     if tensor.data_location == TensorProto.EXTERNAL:  # its place tells its values apart from others
@@ -279,17 +279,7 @@ def _tensor(tensor: TensorProto) -> tuple[object, ...]:
             place if counts and prod(tensor.dims) * _WIDEST <= _SMALL else b"",
         )
     small = counts and tensor.ByteSize() <= _SMALL
-    return tuple(tensor.dims), tensor.data_type, _values(tensor) if small else b""
-
-
-def _values(tensor: TensorProto) -> bytes:
-    """The values of a tensor, in the file's own form."""
-    if tensor.raw_data:
-        return bytes(tensor.raw_data)
-    plain = TensorProto()
-    plain.CopyFrom(tensor)
-    plain.name = plain.doc_string = ""
-    return bytes(plain.SerializeToString(deterministic=True))
+    return tuple(tensor.dims), tensor.data_type, data_of(tensor) if small else b""
 
 
 def names_of(nodes: Sequence[NodeProto]) -> list[int]:

@@ -208,7 +208,7 @@ class ProbeModels:
         return (
             self.graph.tensor_types[tensor],
             self.graph.tensor_shapes[tensor],
-            None if value is None else _data(value),
+            None if value is None else data_of(value),
             bool(self.graph.tensor_is_constant[tensor]),
         )
 
@@ -349,10 +349,11 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
 def _has_data(tensor: TensorProto) -> bool:
     if tensor.data_location == TensorProto.EXTERNAL:
         return False
-    return bool(_data(tensor)) or 0 in tensor.dims
+    return bool(data_of(tensor)) or 0 in tensor.dims
 
 
-def _data(tensor: TensorProto) -> bytes:
+def data_of(tensor: TensorProto) -> bytes:
+    """The values that a tensor holds itself, as bytes."""
     if tensor.HasField("raw_data"):
         return tensor.raw_data
     for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
