@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +26,8 @@ _MAX_FILE_BYTES = 1 << 30
 METADATA = "hetero_editor"
 """Key of the stamp in a model's ``metadata_props``."""
 _RUNNERS = Path(__file__).resolve().parent / "runners"
+_IMPORTED = re.compile(r"^from shared import (.+)$", re.MULTILINE)
+"""What a script has of another file of its folder; scripts are exported in one piece."""
 
 
 def stamp_model(model: ModelProto, stamp: str) -> None:
@@ -53,8 +57,20 @@ def write_document(graph: Graph, out_dir: Path, ending: str, document: Mapping[s
 
 
 def script_of(name: str, stamp: str, stem: str) -> str:
-    """A script of ``runners`` with its placeholders for the origin and the file stem filled in."""
+    """A script of ``runners`` with its placeholders for origin and file stem filled in, and with what it imports there."""
     text = (_RUNNERS / f"{name}.py").read_text(encoding="utf-8")
+    shared = (_RUNNERS / "shared.py").read_text(encoding="utf-8")
+    functions = {
+        each.name: ast.get_source_segment(shared, each) or ""
+        for each in ast.parse(shared).body
+        if isinstance(each, ast.FunctionDef)
+    }
+    text = _IMPORTED.sub(
+        lambda found: (
+            "\n\n" + "\n\n\n".join(functions[each] for each in found[1].split(", ")) + "\n"
+        ),
+        text,
+    )
     return text.replace("@MADE_BY@", stamp or "Hetero Editor").replace("@STEM@", repr(stem)[1:-1])
 
 
