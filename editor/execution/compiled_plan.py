@@ -260,10 +260,10 @@ class CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
         with self._turn:
             steps = [step.clone() for step in self.steps]
-        return self.of(self, steps)
+        return self._of(self, steps)
 
     @classmethod
-    def of(cls, plan: CompiledPlan, steps: list[Step]) -> CompiledPlan:
+    def _of(cls, plan: CompiledPlan, steps: list[Step]) -> CompiledPlan:
         """A plan with other steps for the same subgraphs."""
         return cls(
             plan.graph,

@@ -31,7 +31,7 @@ def in_place(plan: CompiledPlan, outputs: Mapping[str, Any]) -> CompiledPlan:
     if isinstance(plan, MachinesPlan) or not any(growing):
         return plan
     steps = [_in_place(*each, outputs) for each in zip(plan.steps, growing, strict=True)]
-    return _PlanInPlace.of(plan, steps)
+    return _PlanInPlace._of(plan, steps)
 
 
 def given_to(step: Step, values: Mapping[str, Value]) -> list[Value]:
