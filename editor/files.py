@@ -12,7 +12,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -110,6 +110,19 @@ def parse_json(text: str) -> Any:
         raise ValueError("a number has too many digits") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_json(path: Path, error: type[EditorError]) -> Any:
+    """The value of a JSON file from a stranger.
+
+    Raises:
+        EditorError: of the given type; as ``read_text``, or the text is not valid JSON.
+    """
+    text = read_text(path, error)
+    try:
+        return parse_json(text)
+    except ValueError as cause:
+        raise error(f"{path}: not valid JSON ({cause})") from cause
 
 
 def write_atomic(path: Path, content: str | bytes, private: bool = False) -> Path:
@@ -262,6 +275,41 @@ def private_folder(path: Path) -> Path:
     except OSError as error:
         raise ExportError(f"{path}: cannot be created ({error.strerror or error})") from error
     return path
+
+
+def kept_json(path: Path, most_bytes: int) -> Any:
+    """What ``keep_json`` wrote; None where nothing is kept, or it is damaged or too large."""
+    with suppress(OSError, ValueError):
+        if path.stat().st_size <= most_bytes:
+            return json.loads(path.read_text(encoding="utf-8"))
+    return None
+
+
+def keep_json(path: Path, data: Any) -> None:
+    """Keeps for this user what could be found out again; nothing where it cannot be written."""
+    with suppress(ExportError):
+        private_folder(path.parent)
+        write_atomic(path, json.dumps(data), private=True)
+
+
+def remove_oldest(folder: Path, room: int, keep: frozenset[str] = frozenset()) -> None:
+    """Removes files that were not used for the longest time until the others take at most ``room`` bytes.
+
+    Those of the names ``keep`` stay.
+    """
+    files = []
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # another process removed it
+            state = path.lstat()
+            if stat.S_ISREG(state.st_mode):
+                files.append((max(state.st_atime, state.st_mtime), state.st_size, path))
+    used = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if used <= room:
+            return
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
+            used -= size
 
 
 def file_state(path: str | Path) -> tuple[int, int] | None:

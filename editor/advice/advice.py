@@ -15,7 +15,7 @@ import numpy as np
 from editor.advice.idea import Facts
 from editor.advice.rewriting import fitting, rewritten
 from editor.advice.whole import WHOLE
-from editor.errors import EditorError, ExecutionError, JobError, ModelError
+from editor.errors import EditorError, ExecutionError, ModelError
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
 from editor.graph.graph import Graph
@@ -141,14 +141,12 @@ def advise(
 
 def advise_job(channel: Channel, recipe: Recipe, folder: str) -> list[Advice]:
     """``advise`` as a job: the models that help are in the folder, without their placements."""
-
-    def progress(done: int, total: int, title: str) -> None:
-        if channel.stopped():
-            raise JobError("cancelled")
-        channel.emit({"kind": "phase", "text": title, "done": done, "total": total})
-
     graph = check_same(load_model(recipe.model, recipe.define), recipe.sha256)
-    found = advise(recipe.placement(graph), Path(folder), progress)
+    found = advise(
+        recipe.placement(graph),
+        Path(folder),
+        lambda done, total, title: channel.step(title, done, total),
+    )
     return [replace(one, placement=None) for one in found]
 
 

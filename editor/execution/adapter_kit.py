@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import NodeProto, helper
 
 from editor import operating_system
 from editor.devices.device import Device
@@ -27,6 +27,7 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, SubModel
+from editor.runtimes.op_models import small_model
 from editor.runtimes.protocols import API_VERSION, Executable
 from editor.runtimes.registry import capability, runtime_of
 from editor.runtimes.trial_values import is_random
@@ -74,6 +75,8 @@ def backend_cases(most: int | None = None) -> Iterator[BackendCase]:
 
 _NOWHERE = "com.example.nowhere"
 """A domain of ops that no runtime has."""
+_SHAPE = (2, 4)
+"""Of the inputs and outputs of small models."""
 _ROUNDS = 15
 _MAX_GROWTH = 96 << 20
 """Bytes that compiling, running and dropping a small model ``_ROUNDS`` times may leave behind."""
@@ -201,7 +204,7 @@ class _Checks:
         self, name: str, nodes: Sequence[NodeProto], output: str, opsets: Sequence[Any] = ()
     ) -> Graph:
         path = self.folder / f"{name}.onnx"
-        onnx.save(small_model(nodes, "t0", output, opsets), path)
+        onnx.save(small_model(nodes, _SHAPE, ("t0", output), opsets), path)
         return load_model(path)
 
     def _compile(self, options: CompileOptions | None = None) -> tuple[Executable, SubModel]:
@@ -291,7 +294,7 @@ class _Checks:
     def errors_are_execution_errors(self) -> str:
         """What cannot be compiled or run raises ``ExecutionError`` with the name of the sub-model."""
         node = helper.make_node("NoSuchOp", ["t0"], ["t1"], "op0", domain=_NOWHERE)
-        model = small_model([node], "t0", "t1", [helper.make_opsetid(_NOWHERE, 1)])
+        model = small_model([node], _SHAPE, ("t0", "t1"), [helper.make_opsetid(_NOWHERE, 1)])
         submodel = SubModel(model, ("t0",), ("t1",), self.folder, "subgraph 7")
         try:
             self.runtime.compile(submodel, self.device, CompileOptions()).run([_values(0)])
@@ -393,22 +396,8 @@ def _named(cases: Sequence[str]) -> str:
     return "; ".join(cases[:_SHOWN]) + ("; ..." if len(cases) > _SHOWN else "")
 
 
-def small_model(
-    nodes: Sequence[NodeProto], input_name: str, output: str, opsets: Sequence[Any] = ()
-) -> ModelProto:
-    """A model of float32 tensors of shape [2, 4]."""
-    info = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4])
-        for name in (input_name, output)
-    ]
-    graph = helper.make_graph(nodes, "small", info[:1], info[1:])
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17), *opsets], ir_version=8
-    )
-
-
 def _values(seed: int) -> Any:
-    return np.random.default_rng(seed).uniform(-2, 2, (2, 4)).astype(np.float32)
+    return np.random.default_rng(seed).uniform(-2, 2, _SHAPE).astype(np.float32)
 
 
 def _compare(expected: Any, actual: Any, what: str) -> None:

@@ -55,6 +55,15 @@ class Step:
     """The same device, or the stand-in for a planned device."""
     executable: Executable
 
+    @property
+    def machine(self) -> str:
+        """Where it runs; "" for the editor's machine."""
+        return self.runs_on.machine
+
+    def clone(self) -> Step:
+        """The step for another thread; compiled code and weights are shared."""
+        return replace(self, executable=self.executable.clone())
+
 
 @dataclass(frozen=True)
 class TransferTime:
@@ -250,18 +259,20 @@ class CompiledPlan:
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
         with self._turn:
-            steps = [
-                Step(s.id, s.submodel, s.device, s.runs_on, s.executable.clone())
-                for s in self.steps
-            ]
-        return CompiledPlan(
-            self.graph,
+            steps = [step.clone() for step in self.steps]
+        return self._of(self, steps)
+
+    @classmethod
+    def _of(cls, plan: CompiledPlan, steps: list[Step]) -> CompiledPlan:
+        """A plan with other steps for the same subgraphs."""
+        return cls(
+            plan.graph,
             steps,
-            self._constants,
-            self.subgraph_count,
-            self._recompile,
-            self.overridden,
-            self.limits,
+            plan._constants,
+            plan.subgraph_count,
+            plan._recompile,
+            plan.overridden,
+            plan.limits,
         )
 
     def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:

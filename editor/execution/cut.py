@@ -392,11 +392,13 @@ class Cutter:
         return ValueInfoProto(name=name, type=self.inferred_types.get(name))
 
     def infer_types(self, names: Sequence[str]) -> None:
-        """Infers types with ONNX Runtime that ONNX shape inference does not know.
+        """Infers types of these tensors with ONNX Runtime, which ONNX shape inference does not know.
 
         Raises:
             ExecutionError: ONNX Runtime does not know them either.
         """
+        if not names:
+            return
         model = self._model(
             self.graph.order.tolist(),
             [self.graph.tensor_names[t] for t in self.graph.inputs],
@@ -427,7 +429,12 @@ def _live(nodes: Mapping[int, NodeProto], outputs: Iterable[str]) -> list[int]:
 
 
 def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list[SubModel | None]:
-    """One sub-model per subgraph (see ``Cutter.submodel``); None for a subgraph without outputs."""
+    """One sub-model per subgraph (see ``Cutter.submodel``); None for a subgraph without outputs.
+
+    Raises:
+        ExecutionError: the type of a tensor that subgraphs pass on is not known.
+    """
+    cutter.infer_types(missing_types(placement))
     return [
         cutter.submodel(placement, s, fold_shapes) if s.outputs else None
         for s in placement.subgraphs

@@ -17,7 +17,7 @@ from editor.execution.compiled_plan import (
     constant_outputs,
     memory_space,
 )
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut
 from editor.execution.machines.machines_plan import compile_over_machines, compile_whole_on_machine
 from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph
@@ -104,9 +104,6 @@ def compile_placement(
         )  # uncut, so the runtime optimizes the original model
         steps = steps_of([whole]) if whole.outputs else None
     if steps is None:
-        unknown = missing_types(placement)
-        if unknown:
-            cutter.infer_types(unknown)
         steps = steps_of(cut(placement, cutter, fold_shapes=True))
     return CompiledPlan(
         placement.graph,

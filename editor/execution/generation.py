@@ -163,10 +163,10 @@ class Generator:
     def clones(self, count: int) -> list[Generator]:
         """Others that share code and weights, for as many threads; they are made once."""
         while len(self._clones) < count:
-            steps = [_cloned(step) for step in self._token.steps]
+            steps = [step.clone() for step in self._token.steps]
             prompt = None
             if self._prompt is not self._token:
-                prompt = [_cloned(step) for step in self._prompt.steps]
+                prompt = [step.clone() for step in self._prompt.steps]
             self._clones.append(Generator(self.graph, steps, self.states, self._inputs, prompt))
         return self._clones[:count]
 
@@ -308,7 +308,7 @@ class _Phase:
         self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
         # What a run returns may be the memory that the next run of the same executable writes to.
         self._second = [
-            s if self._keeping or _is_unshared(s.executable) else _cloned(s) for s in steps
+            s if self._keeping or _is_unshared(s.executable) else s.clone() for s in steps
         ]
         outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
@@ -600,10 +600,6 @@ def _step(
     runs_on = stand_in(graph.format) if device.planned else device
     executable = runtime_of(runs_on.runtime).compile(part, runs_on, options)
     return Step(number, part.without_weights(), device, runs_on, executable)
-
-
-def _cloned(step: Step) -> Step:
-    return Step(step.id, step.submodel, step.device, step.runs_on, step.executable.clone())
 
 
 def _keeps_state(executable: Executable) -> TypeGuard[StatefulExecutable]:

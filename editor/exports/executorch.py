@@ -14,8 +14,7 @@ from onnx import NodeProto
 
 from editor.errors import ExportError
 from editor.exports.knobs import device_of, ops_off, tell_of_mixed, types_off
-from editor.exports.model_copy import open_copy
-from editor.files import json_text, safe_stem, write_atomic
+from editor.exports.model_copy import open_copy, write_document
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 
@@ -71,8 +70,7 @@ def write_executorch(
         "CoreMLPartitioner": {"skip_ops_for_coreml_delegation": [name.lower() for name in names]},
         "not_kept_off": sorted(graph.op_keys[op] for op in left),
     }
-    path = out_dir / f"{safe_stem(graph.name)}.executorch.json"
-    return [write_atomic(path, json_text(document))]
+    return [write_document(graph, out_dir, ".executorch.json", document)]
 
 
 def _target(node: NodeProto) -> str:

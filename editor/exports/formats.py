@@ -218,9 +218,9 @@ FORMATS: dict[str, Format] = {
     ),
     "split-ir": Format(
         "the same of an OpenVINO IR: one IR per subgraph and a runner that needs numpy and OpenVINO",
-        "editor.exports.split_ir:write_split_ir",
+        "editor.exports.split:write_split_ir",
         "One IR per subgraph, runner",
-        left_out="editor.exports.split_ir:left_out",
+        left_out="editor.exports.split:left_out_of_ir",
         parts=True,
         models=("openvino",),
         devices=("openvino",),

@@ -12,7 +12,7 @@ from typing import Any
 
 from editor.errors import ExportError
 from editor.exports.knobs import device_of, with_names
-from editor.files import json_text, safe_stem, write_atomic
+from editor.exports.model_copy import write_document
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
@@ -39,8 +39,7 @@ def write_hailo(
         "device": chosen,
         "subgraphs": [_arguments(graph, part, names) for part in parts],
     }
-    path = out_dir / f"{safe_stem(graph.name)}.hailo.json"
-    return [*written, write_atomic(path, json_text(document))]
+    return [*written, write_document(graph, out_dir, ".hailo.json", document)]
 
 
 def _arguments(graph: Graph, part: Subgraph, names: list[str]) -> dict[str, Any]:

@@ -12,23 +12,24 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor.arguments import check_one_of
 from editor.custom_ops import for_opsets
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, missing_types
 from editor.execution.invented_inputs import random_inputs
 from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.files import json_text, replacing, write_atomic
 from editor.graph.attributes import op_reads
-from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor, refer
 from editor.graph.flops import FUSIBLE_TYPES
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import SubModel
+from editor.runtimes.op_models import data_of
 from editor.runtimes.openvino.runtime import OTHER_NAMES
 
 _INLINE = 1024
@@ -105,19 +106,7 @@ class WeightsFile:
         if tensor.name not in self._places:
             self._places[tensor.name] = self._write(self._values(tensor))
         offset, length = self._places[tensor.name]
-        place = TensorProto(
-            name=tensor.name,
-            data_type=tensor.data_type,
-            dims=tensor.dims,
-            data_location=TensorProto.EXTERNAL,
-        )
-        for key, value in (
-            ("location", self.path.name),
-            ("offset", str(offset)),
-            ("length", str(length)),
-        ):
-            place.external_data.add(key=key, value=value)
-        tensor.CopyFrom(place)
+        refer(tensor, self.path.name, offset, length)
 
     @staticmethod
     def _is_large(tensor: TensorProto) -> bool:
@@ -260,7 +249,10 @@ def signature(model: ModelProto) -> str:
         note(
             node.op_type,
             node.domain,
-            [_attribute(a) for a in sorted(node.attribute, key=lambda a: a.name)],
+            [
+                a.SerializeToString(deterministic=True)
+                for a in sorted(node.attribute, key=lambda a: a.name)
+            ],
         )
         for name in (
             *node.input,
@@ -277,10 +269,6 @@ def signature(model: ModelProto) -> str:
     return text.hexdigest()
 
 
-def _attribute(attribute: AttributeProto) -> bytes:
-    return bytes(attribute.SerializeToString(deterministic=True))
-
-
 def _tensor(tensor: TensorProto) -> tuple[object, ...]:
     counts = tensor.data_type in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
     if tensor.data_location == TensorProto.EXTERNAL:  # its place tells its values apart from others
@@ -291,17 +279,7 @@ def _tensor(tensor: TensorProto) -> tuple[object, ...]:
             place if counts and prod(tensor.dims) * _WIDEST <= _SMALL else b"",
         )
     small = counts and tensor.ByteSize() <= _SMALL
-    return tuple(tensor.dims), tensor.data_type, _values(tensor) if small else b""
-
-
-def _values(tensor: TensorProto) -> bytes:
-    """The values of a tensor, in the file's own form."""
-    if tensor.raw_data:
-        return bytes(tensor.raw_data)
-    plain = TensorProto()
-    plain.CopyFrom(tensor)
-    plain.name = plain.doc_string = ""
-    return bytes(plain.SerializeToString(deterministic=True))
+    return tuple(tensor.dims), tensor.data_type, data_of(tensor) if small else b""
 
 
 def names_of(nodes: Sequence[NodeProto]) -> list[int]:
@@ -417,11 +395,9 @@ def write_kit(
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
     unknown = sorted({name for one in (whole, groups, pieces) for name in missing_types(one)})
-    if unknown:
-        with suppress(
-            ExecutionError
-        ):  # an op that only the target knows: what reads its results cannot be measured alone
-            cutter.infer_types(unknown)
+    with suppress(ExecutionError):
+        # Of an op that only the target knows; what reads its results cannot be measured alone.
+        cutter.infer_types(unknown)
     with WeightsFile(out_dir / "weights.bin", graph.folder) as weights:
         models = _Models(graph, out_dir, stamp, weights)
         wholes = models.keep_wholes(
@@ -669,11 +645,10 @@ def _all_on(placement: Placement, device: Device) -> Placement:
 
 
 def _submodels(placement: Placement, device: Device, cutter: Cutter) -> list[SubModel]:
-    found = cut(placement, cutter, fold_shapes=True)
     return [
-        submodel
-        for subgraph, submodel in zip(placement.subgraphs, found, strict=True)
-        if submodel is not None and subgraph.device == device.name
+        cutter.submodel(placement, subgraph, fold_shapes=True)
+        for subgraph in placement.subgraphs
+        if subgraph.outputs and subgraph.device == device.name
     ]
 
 

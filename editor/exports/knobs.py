@@ -13,8 +13,8 @@ from typing import Any
 
 from editor.arguments import check_one_of
 from editor.errors import ExportError
-from editor.exports.model_copy import open_copy, write_model
-from editor.files import json_text, safe_stem, write_atomic
+from editor.exports.model_copy import open_copy, write_document, write_model
+from editor.files import safe_stem
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import (
@@ -61,8 +61,7 @@ def write_qnn(placement: Placement, out_dir: Path, stamp: str = "", device: str 
             **({"model": model} if model else {}),
         }
         tell_of_mixed(mixed, "`op_name` keeps them off it, which onnxruntime-qnn 2.7 ignores")
-    path = out_dir / f"{safe_stem(graph.name)}.op_affinity.json"
-    return [write_atomic(path, json_text(document)), *written]
+    return [write_document(graph, out_dir, ".op_affinity.json", document), *written]
 
 
 def write_webgpu(
@@ -87,8 +86,7 @@ def write_webgpu(
         "executionProviders": [{"name": "webgpu", "forceCpuNodeNames": off}],
         "provider_options": {"forceCpuNodeNames": "\n".join(off)},
     }
-    path = out_dir / f"{safe_stem(graph.name)}_webgpu.json"
-    return [write_atomic(path, json_text(document)), *written]
+    return [write_document(graph, out_dir, "_webgpu.json", document), *written]
 
 
 def write_tensorrt(
@@ -112,8 +110,7 @@ def write_tensorrt(
         },
         "not_kept_off": sorted(graph.op_keys[op] for ops in mixed.values() for op in ops),
     }
-    path = out_dir / f"{safe_stem(graph.name)}_tensorrt.json"
-    return [write_atomic(path, json_text(document))]
+    return [write_document(graph, out_dir, "_tensorrt.json", document)]
 
 
 def device_of(placement: Placement, asked: str, *providers: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 from editor.errors import ExportError
 from editor.exports.knobs import device_of, ops_off
-from editor.exports.model_copy import open_copy
-from editor.files import json_text, safe_stem, write_atomic
+from editor.exports.model_copy import open_copy, write_document
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.sandbox.worker import run
@@ -73,8 +72,7 @@ def write_litert(
     }
     if on and not set(kept) & set(range(on[0], on[-1])):
         document |= {"first_delegate_node_index": on[0], "last_delegate_node_index": on[-1]}
-    path = out_dir / f"{safe_stem(graph.name)}.litert.json"
-    return [write_atomic(path, json_text(document))]
+    return [write_document(graph, out_dir, ".litert.json", document)]
 
 
 def _sides(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from onnx import ModelProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
-from editor.files import copy_atomic, inside, json_text, replace, write_atomic
+from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic
 from editor.graph.attributes import op_reads
 from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
@@ -22,6 +26,8 @@ _MAX_FILE_BYTES = 1 << 30
 METADATA = "hetero_editor"
 """Key of the stamp in a model's ``metadata_props``."""
 _RUNNERS = Path(__file__).resolve().parent / "runners"
+_IMPORTED = re.compile(r"^from shared import (.+)$", re.MULTILINE)
+"""What a script has of another file of its folder; scripts are exported in one piece."""
 
 
 def stamp_model(model: ModelProto, stamp: str) -> None:
@@ -45,9 +51,26 @@ def write_sidecar(path: Path, stamp: str) -> Path:
     return write_atomic(path.with_name(f"{path.name}.json"), json_text(document))
 
 
+def write_document(graph: Graph, out_dir: Path, ending: str, document: Mapping[str, Any]) -> Path:
+    """Writes a JSON file that is called after a model."""
+    return write_atomic(out_dir / f"{safe_stem(graph.name)}{ending}", json_text(document))
+
+
 def script_of(name: str, stamp: str, stem: str) -> str:
-    """A script of ``runners`` with its placeholders for the origin and the file stem filled in."""
+    """A script of ``runners`` with its placeholders for origin and file stem filled in, and with what it imports there."""
     text = (_RUNNERS / f"{name}.py").read_text(encoding="utf-8")
+    shared = (_RUNNERS / "shared.py").read_text(encoding="utf-8")
+    functions = {
+        each.name: ast.get_source_segment(shared, each) or ""
+        for each in ast.parse(shared).body
+        if isinstance(each, ast.FunctionDef)
+    }
+    text = _IMPORTED.sub(
+        lambda found: (
+            "\n\n" + "\n\n\n".join(functions[each] for each in found[1].split(", ")) + "\n"
+        ),
+        text,
+    )
     return text.replace("@MADE_BY@", stamp or "Hetero Editor").replace("@STEM@", repr(stem)[1:-1])
 
 

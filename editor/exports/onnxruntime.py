@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, helper
 
 from editor import custom_ops
 from editor.devices.device import Device
@@ -29,6 +29,7 @@ from editor.runtimes.onnxruntime.providers import (
     provider_of,
     short_name,
 )
+from editor.runtimes.op_models import small_model
 
 _FORBIDDEN = frozenset(",;()")
 _SEPARATOR = 2
@@ -403,12 +404,7 @@ def _check_accepted(key: str, value: str) -> None:
     Raises:
         ExportError: ONNX Runtime refuses the setting; the message contains its reason.
     """
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    tiny = helper.make_model(
-        helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
+    tiny = small_model([helper.make_node("Neg", ["x"], ["y"])], [1])
     try:
         check_setting(tiny, key, value)
     except Exception as error:  # ONNX Runtime's errors have no base class of their own

@@ -388,12 +388,12 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "| preferred | why not | ops | op types | for example | runs on |",
             "| --- | --- | ---: | --- | --- | --- |",
+            *(
+                f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
+                f"{_cell(', '.join(f['devices']))} |"
+                for f in page["reasons"]
+            ),
         ]
-    for f in page["reasons"]:
-        lines.append(
-            f"| {_cell(f['wanted'])} | {_why(f)} | {f['ops']} | {_cell(', '.join(f['types']))} | {_example(f)} | "
-            f"{_cell(', '.join(f['devices']))} |"
-        )
     return lines
 
 
@@ -426,38 +426,36 @@ def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
     """The long lists, folded."""
-    totals = report["totals"]
+    totals, found = report["totals"], report["fallbacks"]
     lines: list[str] = []
-    if report["fallbacks"]:
-        lines += [
-            *_opened(f"Fallbacks by op type ({len(report['fallbacks'])})"),
+    if found:
+        lines += _folded(
+            f"Fallbacks by op type ({len(found)})",
             f"Ops that are off their preferred device. Times: {totals['kind']} {totals['source']}; they add up.",
             "",
             "| preferred | why not | op | ops | layers | runs on | subgraphs | transferred | time lost |",
             "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
-        ]
-        for f in report["fallbacks"]:
-            lines.append(
+            *(
                 f"| {_cell(f['wanted'])} | {_why(f)} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
                 f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
                 f"{f['lost']} |"
-            )
-        lines += _CLOSED
-        lines += [
-            *_opened(f"Ops that fell back ({sum(len(f['ops']) for f in report['fallbacks'])})"),
+                for f in found
+            ),
+        )
+        lines += _folded(
+            f"Ops that fell back ({sum(len(f['ops']) for f in found)})",
             "| op | type | opset | shapes | preferred | runs on |",
             "| --- | --- | ---: | --- | --- | --- |",
-        ]
-        for f in report["fallbacks"]:
-            lines += [
+            *(
                 f"| {_cell(o['name'])} | {_cell(o['type'])} | {o['opset'] or ''} | {_cell(shapes_in_words(o))} | "
                 f"{_cell(f['wanted'])} | {_cell(o['device'])} |"
+                for f in found
                 for o in f["details"]
-            ]
-        lines += _CLOSED
+            ),
+        )
     if any(len(p["ops"]) > 1 for p in report["first_page"]["pins"]):
-        lines += [
-            *_opened(f"Pinned ops ({report['totals']['pins']})"),
+        lines += _folded(
+            f"Pinned ops ({totals['pins']})",
             "| pins | on | op |",
             "| --- | --- | --- |",
             *(
@@ -465,39 +463,31 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 for p in report["first_page"]["pins"]
                 for key in p["ops"]
             ),
-            *_CLOSED,
-        ]
-    lines += [
-        *_opened(f"Subgraphs ({len(report['subgraphs'])})"),
+        )
+    lines += _folded(
+        f"Subgraphs ({len(report['subgraphs'])})",
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for s in report["subgraphs"]:
-        lines.append(
+        *(
             f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
             f"{human_bytes(s['total'])} |"
-        )
-    lines += _CLOSED
+            for s in report["subgraphs"]
+        ),
+    )
     if report["transfers"]:
-        lines += [
-            *_opened(f"Transfers ({len(report['transfers'])})"),
+        lines += _folded(
+            f"Transfers ({len(report['transfers'])})",
             "| transfer | from | to | size |",
             "| --- | ---: | --- | ---: |",
-        ]
-        for t in report["transfers"]:
-            counted_as = f" as {t['counted_as']}" if t["counted_as"] else ""
-            lines.append(
+            *(
                 f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
-                f"{human_bytes(t['bytes'])}{counted_as} |"
-            )
-        lines += _CLOSED
+                f"{human_bytes(t['bytes'])}{_as_type(t['counted_as'])} |"
+                for t in report["transfers"]
+            ),
+        )
     if report["accuracy"]:
         tensors = report["accuracy"]["tensors"]
-        lines += [
-            *_opened(f"Accuracy by tensor ({len(tensors)})"),
-            *_error_table(tensors),
-            *_CLOSED,
-        ]
+        lines += _folded(f"Accuracy by tensor ({len(tensors)})", *_error_table(tensors))
     if report["wires"]:
         lines += [
             "",
@@ -507,13 +497,12 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
             "",
             "| wire | tensors | bytes | on the wire | time |",
             "| --- | ---: | ---: | ---: | ---: |",
+            *(
+                f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | "
+                f"{human_bytes(w['sent'])}{_as_type(' and '.join(w['travel_as']))} | {human_seconds(w['seconds'])} |"
+                for w in report["wires"]
+            ),
         ]
-    for w in report["wires"]:
-        as_type = f" as {' and '.join(w['travel_as'])}" if w["travel_as"] else ""
-        lines.append(
-            f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
-            f"{human_seconds(w['seconds'])} |"
-        )
     return lines
 
 
@@ -685,12 +674,16 @@ def _source(placements: Iterable[Placement]) -> str:
 
 _FIRST_PINS = 12
 """Groups of pins on the first page."""
-_CLOSED = ["", "</details>"]
 
 
-def _opened(title: str) -> list[str]:
-    """The begin of a part that is folded where Markdown is shown; `_CLOSED` is its end."""
-    return ["", f"<details><summary>{title}</summary>", ""]
+def _folded(title: str, *lines: str) -> list[str]:
+    """A part that is folded where Markdown is shown."""
+    return ["", f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
+
+
+def _as_type(name: str) -> str:
+    """The end of a size that is counted in another type; "" where that has no name."""
+    return f" as {name}" if name else ""
 
 
 def _example(reason: Mapping[str, Any]) -> str:

@@ -135,9 +135,8 @@ def _cut(graph: Graph, op: int, devices: tuple[Device, ...]) -> SubModel:
         cutter = Cutter.open(graph)
         check_weights(cutter.source, graph)
         unknown = [name for name in missing_types(alone) if name in _tensors(graph, op)]
-        if unknown:
-            with suppress(ExecutionError):  # a runtime that knows the op infers them itself
-                cutter.infer_types(unknown)
+        with suppress(ExecutionError):  # a runtime that knows the op infers them itself
+            cutter.infer_types(unknown)
         subgraph = alone.subgraphs[int(alone.division.subgraph_of_op[op])]
         return cutter.submodel(alone, subgraph, fold_shapes=True)
     except ExecutionError as error:

@@ -1,8 +1,12 @@
-"""One ONNX model per subgraph, a manifest, and a runner that needs only numpy, ONNX Runtime, and OpenVINO for its devices."""
+"""One model per subgraph, a manifest, and a runner that needs no more than numpy and the runtimes.
+
+Parts of an ONNX model are ONNX: ONNX Runtime runs them, and OpenVINO those of its devices. Parts of an OpenVINO IR are IRs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,20 +15,21 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut
 from editor.execution.invented_values import MANNERS, Inventor
 from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
-from editor.exports.openvino import properties_of
+from editor.exports.openvino import openvino_name, properties_of
 from editor.exports.shortfall import shortfall
-from editor.files import json_text, write_atomic
+from editor.files import json_text, replace, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.static_values import is_static
 from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 from editor.runtimes.openvino.runtime import openvino_device
+from editor.sandbox.worker import run
 
 _MOST_VALUES, _MOST_INVENTED = 64, 1 << 20
 """Integers of an example that are written where they differ, and that are looked at; more are 0, which is valid as an index."""
@@ -66,8 +71,9 @@ def write_split(
     graph = placement.graph
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
-    submodels = _open_parts(placement) if sizes == "open" else _fixed_parts(placement, cutter)
-    written, steps = [], []
+    submodels = _open_parts(placement) if sizes == "open" else cut(placement, cutter)
+    written: list[Path] = []
+    steps: list[dict[str, Any]] = []
     devices = {d.name: d for d in placement.devices}
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     numbered = [d for d in placement.devices if provider[d.name] in SELECTS_BY_UNIT]
@@ -90,37 +96,112 @@ def write_split(
                 "ops": subgraph.size,
             }
         )
-    constants = [
-        graph.tensor_names[t]
-        for t in dict.fromkeys(graph.outputs.tolist())
-        if graph.tensor_producer[t] < 0 and t not in set(graph.inputs.tolist())
-    ]
-    if constants:
-        raise ExportError(
-            f"graph output {constants[0]!r} is an initializer that no subgraph produces, so the model cannot be "
-            "split into files"
-        )
-    manifest = {
-        "format": "hetero-editor/split",
-        "version": 1,
-        "made_by": stamp,
-        "model": graph.name,
+    session = {
         "providers": providers_of(placement),
         "custom_ops": custom_ops_of(placement, cutter.source),
         "notes": [*notes(placement.used_devices), *_left_to_onnxruntime(steps, devices)],
-        "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
-        "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()],
-        "examples": examples_of(graph),
+    }
+    return [*written, *_manifest_and_runner(graph, out_dir, stamp, "split", steps, session)]
+
+
+def left_out_of_ir(placement: Placement) -> str:
+    """What the runner of an IR does not keep of a plan, in a line."""
+    return shortfall(
+        placement,
+        lambda device: f"OpenVINO's {openvino_name(device)}",
+        lambda device: bool(openvino_device(device)),
+        parts=True,
+    )
+
+
+def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``subgraph_<n>.xml`` and ``.bin``, ``manifest.json`` and ``run.py``.
+
+    Raises:
+        ExportError: the model cannot be cut at this boundary.
+    """
+    graph = placement.graph
+    cutter = Cutter.open(graph)
+    check_weights(cutter.source, graph)
+    devices = {d.name: d for d in placement.devices}
+    written: list[Path] = []
+    steps: list[dict[str, Any]] = []
+    for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):
+        if part is None:
+            continue
+        xml = out_dir / f"subgraph_{subgraph.id}.xml"
+        read = _write_ir(part, xml, stamp)
+        written += [xml, xml.with_suffix(".bin")]
+        steps.append(
+            {
+                "id": subgraph.id,
+                "model": xml.name,
+                "device": subgraph.device,
+                "target": openvino_name(devices[subgraph.device]),
+                "properties": properties_of(devices[subgraph.device]),
+                "inputs": read,
+                "outputs": list(part.outputs),
+                "ops": subgraph.size,
+            }
+        )
+    return [*written, *_manifest_and_runner(graph, out_dir, stamp, "split-ir", steps, {})]
+
+
+def _write_ir(part: SubModel, xml: Path, stamp: str) -> list[str]:
+    """Writes a part of an IR; returns its inputs that are left."""
+    from editor.runtimes.openvino.request import save_part  # which loads OpenVINO
+
+    try:
+        xml.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=xml.parent, prefix=".writing.") as temporary:
+            made = Path(temporary) / xml.name
+            inputs: list[str] = run(save_part, part, made, stamp, what="writing", path=xml)
+            for suffix in (".bin", ".xml"):
+                replace(made.with_suffix(suffix), xml.with_suffix(suffix))
+    except OSError as error:
+        raise ExportError(f"{xml}: cannot be written ({error.strerror or error})") from error
+    return inputs
+
+
+def _manifest_and_runner(
+    graph: Graph,
+    out_dir: Path,
+    stamp: str,
+    form: str,
+    steps: Sequence[Mapping[str, Any]],
+    session: Mapping[str, Any],
+) -> list[Path]:
+    """Writes what the parts have in common: how they follow each other, and what runs them.
+
+    Raises:
+        ExportError: no part makes an output, which is a constant then.
+    """
+    inputs = [graph.tensor_names[t] for t in graph.inputs.tolist()]
+    outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
+    made = {*inputs, *(name for step in steps for name in step["outputs"])}
+    if lost := next((name for name in outputs if name not in made), None):
+        raise ExportError(
+            f"output {lost!r} is a constant that no subgraph produces, so the model cannot be split into files"
+        )
+    manifest = {
+        "format": f"hetero-editor/{form}",
+        "version": 1,
+        "made_by": stamp,
+        "model": graph.name,
+        **session,
+        "inputs": inputs,
+        "outputs": outputs,
+        "examples": _examples(graph),
         "subgraphs": steps,
     }
+    runner = script_of(f"{form.replace('-', '_')}_runner", stamp, graph.name)
     return [
-        *written,
         write_atomic(out_dir / "manifest.json", json_text(manifest)),
-        write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name)),
+        write_atomic(out_dir / "run.py", runner),
     ]
 
 
-def examples_of(graph: Graph) -> dict[str, dict[str, Any]]:
+def _examples(graph: Graph) -> dict[str, dict[str, Any]]:
     """Name of an input -> what a script makes an example of it from: type, shape, and values of integers that it may have.
 
     Inputs that are no arrays of numpy, or have no known shape, have none.
@@ -141,13 +222,6 @@ def examples_of(graph: Graph) -> dict[str, dict[str, Any]]:
                     form["values"] = values.tolist()
         found[graph.tensor_names[tensor]] = form
     return found
-
-
-def _fixed_parts(placement: Placement, cutter: Cutter) -> list[SubModel | None]:
-    unknown = missing_types(placement)
-    if unknown:
-        cutter.infer_types(unknown)
-    return cut(placement, cutter)
 
 
 def _open_parts(placement: Placement) -> list[SubModel | None]:

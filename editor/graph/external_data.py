@@ -80,6 +80,19 @@ def entry_of(tensor: TensorProto, key: str) -> str:
     return next((entry.value for entry in tensor.external_data if entry.key == key), "")
 
 
+def refer(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Puts a place in a file of weights into a tensor, in the stead of its values."""
+    place = TensorProto(
+        name=tensor.name,
+        data_type=tensor.data_type,
+        dims=tensor.dims,
+        data_location=TensorProto.EXTERNAL,
+    )
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        place.external_data.add(key=key, value=str(value))
+    tensor.CopyFrom(place)
+
+
 def locations_of(model: ModelProto) -> list[str]:
     """The files to which a model refers, relative to its folder, sorted."""
     return sorted({entry_of(tensor, "location") for tensor in external_tensors(model)})

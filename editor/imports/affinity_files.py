@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 
@@ -17,19 +16,18 @@ from editor.devices.device import Device
 from editor.devices.keys import listed
 from editor.devices.vocabulary import op_name
 from editor.errors import ModelError, PlanError
-from editor.files import file_state, parse_json, read_text
+from editor.files import file_state, read_json
 from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
-from editor.imports.formats import FORMATS, words
+from editor.imports.formats import FORMATS, read, words
 from editor.imports.matching import Layer
-from editor.imports.profile_files import DEVICE_COLUMNS, delimiter_of
-from editor.imports.registry import read
+from editor.imports.profile_files import DEVICE_COLUMNS, table_rows
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
 from editor.sandbox.watch import READING
 from editor.sandbox.worker import run
-from editor.text import from_spreadsheet_cell, shortened
+from editor.text import shortened
 from editor.yaml_text import YamlError, load_yaml
 
 _LISTS = ("supportedNodes", "nonSupportedNodes")
@@ -304,26 +302,15 @@ def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Impo
 
 def read_csv(path: Path, text: str) -> ImportedAffinities:
     """A table of op and device."""
-    lines = [
-        (n, line)
-        for n, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.startswith("#")
-    ]
-    table = io.StringIO("\n".join(line for _, line in lines))
-    try:
-        rows = list(csv.reader(table, delimiter=delimiter_of(path, lines[0][1] if lines else "")))
-    except csv.Error as error:  # a field of more than 128 KiB
-        raise PlanError(f"{path}: not a table ({error})") from error
-    rows = [[from_spreadsheet_cell(cell) for cell in row] for row in rows]
+    rows = table_rows(path, text)
     if not rows:
         raise PlanError(f"{path}: the file is empty")
-    header = [cell.strip().lower() for cell in rows[0]]
+    header = [cell.strip().lower() for cell in rows[0][1]]
     named = set(header) >= DEVICE_COLUMNS
     op, device = (header.index("op"), header.index("device")) if named else (0, 1)
-    body = rows[1:] if named else rows
     affinities: dict[str, str] = {}
     problems = []
-    for number, row in zip((n for n, _ in lines[-len(body) :]), body, strict=False):
+    for number, row in rows[1:] if named else rows:
         if len(row) <= max(op, device) or not row[op].strip() or not row[device].strip():
             problems.append(f"line {number}: needs an op and a device")
         elif row[op] in affinities and affinities[row[op]] != row[device].strip():
@@ -384,6 +371,54 @@ def _plain(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
+def read_npuw(path: Path, text: str) -> ImportedAffinities:
+    """Layer -> device of its group, by the JSON file that the export wrote beside the plan.
+
+    A plan itself names no devices: without that file each group is an entry of its own, ``group 3``, for a device table with
+    such names.
+    """
+    groups = _npuw_groups(path, text)
+    devices = _npuw_devices(path)
+    affinities = {layer: devices.get(number, f"group {number}") for number, layer in groups}
+    return ImportedAffinities("NPUW plan", affinities)
+
+
+def _npuw_groups(path: Path, text: str) -> list[tuple[str, str]]:
+    """(group, layer) of each layer."""
+    found: list[tuple[str, str]] = []
+    state = {"group": "", "root": ""}
+
+    def begin(tag: str, attributes: dict[str, str]) -> None:
+        state["root"] = state["root"] or tag
+        if tag == "group":
+            state["group"] = attributes.get("id", "")
+        elif tag == "layer" and state["group"]:
+            found.append((state["group"], attributes.get("name", "")))
+
+    def refuse(*_: Any) -> None:
+        raise PlanError(f"{path}: it declares a document type, which a plan of NPUW does not")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = begin, refuse
+    try:
+        parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        raise PlanError(f"{path}: not a plan of NPUW ({error})") from error
+    if state["root"] != "ensemble" or not found:
+        raise PlanError(f"{path}: not a plan of NPUW (an <ensemble> of groups of layers)")
+    return found
+
+
+def _npuw_devices(path: Path) -> dict[str, str]:
+    """Group -> device, where the export's own file says so."""
+    beside = path.with_suffix(".json")
+    if not beside.is_file():
+        return {}
+    document = read_json(beside, PlanError)
+    devices = document.get("devices") if isinstance(document, dict) else None
+    return {str(k): str(v) for k, v in devices.items()} if isinstance(devices, dict) else {}
+
+
 def read_onnx(path: Path, _content: None) -> ImportedAffinities:
     """The devices that a model states for its ops; a large one is read in a process of its own."""
     small = (file_state(path) or (0, 0))[1] <= PLAIN_BYTES
@@ -438,10 +473,7 @@ def _names_of_annotations(path: Path) -> dict[str, Any]:
     sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
     if sidecar == path or not sidecar.is_file():
         return {}
-    try:
-        document = parse_json(read_text(sidecar, PlanError))
-    except ValueError as error:
-        raise PlanError(f"{sidecar}: not valid JSON ({error})") from error
+    document = read_json(sidecar, PlanError)
     devices = document.get("devices") if isinstance(document, dict) else None
     if not isinstance(devices, dict):
         raise PlanError(f"{sidecar}: it has no mapping of annotations to devices")

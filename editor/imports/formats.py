@@ -1,4 +1,4 @@
-"""The registry of import formats: what each is, its suffixes, how it is told from others, and what reads it.
+"""The registry of import formats: what each is, its suffixes, how it is told from others, and what reads it; and reads them.
 
 The command line, the page and the docs read it. It names functions instead of importing them, so that `--help` loads no
 implementation. A new format is a module and an entry here.
@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
-MAPPINGS = (".json", ".yaml", ".yml")
+from editor.errors import PlanError
+from editor.files import parse_json, read_text
+
+_BINARY = (".onnx",)
+_MAPPINGS = (".json", ".yaml", ".yml")
 _TABLES = (".csv", ".tsv")
 _COUNTERS = (".csv", ".tsv", ".txt", ".log")
 
@@ -94,31 +101,31 @@ FORMATS: dict[str, ImportFormat] = {
     ),
     "plan": ImportFormat(
         "a plan of this model or of one alike",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_plan",
         {"format": "hetero-editor/plan"},
     ),
     "sidecar": ImportFormat(
         "the affinities of an export for OpenVINO",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_sidecar",
         {"affinities": ""},
     ),
     "TVM": ImportFormat(
         "the placement of an export for TVM",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_tvm",
         {"format": "hetero-editor/tvm"},
     ),
     "session": ImportFormat(
         "the settings of an export for ONNX Runtime",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_session",
         {"format": "hetero-editor/onnxruntime"},
     ),
     "partition config": ImportFormat(
         "Glow's partition config",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_partitions",
         {"nodeToPartition": ""},
     ),
@@ -148,13 +155,13 @@ FORMATS: dict[str, ImportFormat] = {
     ),
     "device table": ImportFormat(
         "Glow's device table",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_table",
         sniff=f"{_IN}affinity_files:is_table",
     ),
     "mapping": ImportFormat(
         "a mapping of ops to devices",
-        MAPPINGS,
+        _MAPPINGS,
         f"{_IN}affinity_files:read_mapping",
     ),
     "table": ImportFormat("a table of op and device", _TABLES, f"{_IN}affinity_files:read_csv"),
@@ -166,7 +173,7 @@ FORMATS: dict[str, ImportFormat] = {
     "npuw": ImportFormat(
         "a plan of groups of OpenVINO's NPUW, with the devices of the groups in the file beside it",
         (".xml",),
-        f"{_IN}npuw_plan:read_npuw",
+        f"{_IN}affinity_files:read_npuw",
     ),
     "onnx": ImportFormat(
         "a model with ONNX device configurations, annotations for ONNX Runtime, or Olive's `split_assignments` (`split 0` ...)",
@@ -185,3 +192,43 @@ def words(times: bool, suffix: str = "") -> str:
         if form.text not in texts.setdefault(form.suffixes, []):
             texts[form.suffixes].append(form.text)
     return "; ".join(f"{', '.join(all_)} ({', '.join(ends)})" for ends, all_ in texts.items())
+
+
+def read(path: Path, times: bool, asked: bool = False) -> Any:
+    """What a file holds, as the reader of its format returns it; None where it is of none.
+
+    Args:
+        path: of the file.
+        times: whether times of layers are looked for, and not affinities.
+        asked: whether somebody said that it has times, which a table without a header leaves open.
+
+    Raises:
+        PlanError: the file cannot be read or is damaged.
+    """
+    suffix = path.suffix.lower() if times else path.suffix
+    forms = [
+        form
+        for form in FORMATS.values()
+        if form.times == times and suffix in form.suffixes and (asked or not form.asked)
+    ]
+    if not forms:
+        return None
+    from editor.yaml_text import load_yaml  # which takes time that `--help` does not need
+
+    content: Any = None if suffix in _BINARY else read_text(path, PlanError)
+    if suffix in _MAPPINGS:
+        try:
+            content = parse_json(content) if suffix == ".json" else load_yaml(content)[1]
+        except ValueError as error:  # a YamlError is one
+            raise PlanError(f"{path}: not valid {suffix[1:].upper()} ({error})") from error
+    form = next((form for form in forms if _is_of(form, path, content)), None)
+    return resolve_name(form.reader)(path, content) if form is not None else None
+
+
+def _is_of(form: ImportFormat, path: Path, content: Any) -> bool:
+    if form.marks is not None:
+        return isinstance(content, dict) and any(
+            key in content and str(content[key] if start else "").startswith(start)
+            for key, start in form.marks.items()
+        )
+    return not form.sniff or bool(resolve_name(form.sniff)(path, content))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import PlanError
-from editor.imports.formats import words
+from editor.imports.formats import read, words
 from editor.imports.matching import (
     Layer,
     LayerTimes,
@@ -19,7 +19,6 @@ from editor.imports.matching import (
     seconds_of,
     with_point,
 )
-from editor.imports.registry import read
 from editor.kinds import Kind
 from editor.text import from_spreadsheet_cell, shortened
 
@@ -89,7 +88,7 @@ def has_times(path: Path, text: str) -> bool:
 
 def _looked_at(path: Path, text: str) -> tuple[list[str], list[str]]:
     """The first row of a table in lower case, and the second column of its first rows."""
-    rows = [row for _, row in _rows(path, "\n".join(text[:65_536].splitlines()[:8]))]
+    rows = [row for _, row in table_rows(path, "\n".join(text[:65_536].splitlines()[:8]))]
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     return header, [row[1].strip() if len(row) > 1 else "" for row in rows]
 
@@ -102,7 +101,9 @@ def read_table(path: Path, text: str) -> LayerTimes:
     Raises:
         PlanError: a line has no op or no time; the message has its number.
     """
-    rows = list(_rows(path, text))
+    rows = table_rows(path, text)
+    if any("\n" in cell for _, row in rows for cell in row):
+        raise PlanError(f"{path}: a cell goes over several lines")
     name, time, unit = 0, 1, 1e-6
     header = [cell.strip().lower() for cell in rows[0][1]] if rows else []
     column = next((i for i, cell in enumerate(header) if cell in _TIMES), None)
@@ -156,31 +157,31 @@ def _check_measured(path: Path, header: list[str], rows: list[tuple[int, list[st
             )
 
 
-def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
-    """Rows with the number of their line, without empty lines and remarks."""
+def table_rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Rows of a table with the number of the line that each ends in, without empty lines and remarks.
+
+    Raises:
+        PlanError: it is not a table.
+    """
     lines = [
         (n, line)
         for n, line in enumerate(text.splitlines(), 1)
         if line.strip() and not line.startswith("#")
     ]
+    reader = csv.reader(
+        io.StringIO("\n".join(line for _, line in lines)),
+        delimiter=_delimiter(path, lines[0][1] if lines else ""),
+    )
     try:
-        rows = list(
-            csv.reader(
-                io.StringIO("\n".join(line for _, line in lines)),
-                delimiter=delimiter_of(path, lines[0][1] if lines else ""),
-            )
-        )
-    except csv.Error as error:
+        return [
+            (lines[reader.line_num - 1][0], [from_spreadsheet_cell(cell) for cell in row])
+            for row in reader
+        ]
+    except csv.Error as error:  # a field of more than 128 KiB
         raise PlanError(f"{path}: not a table ({error})") from error
-    if len(rows) != len(lines):
-        raise PlanError(f"{path}: a cell goes over several lines")
-    return [
-        (number, [from_spreadsheet_cell(cell) for cell in row])
-        for (number, _), row in zip(lines, rows, strict=True)
-    ]
 
 
-def delimiter_of(path: Path, first: str) -> str:
+def _delimiter(path: Path, first: str) -> str:
     """What is between the cells of a table, by its first line: spreadsheets write ``;`` where numbers have a comma."""
     if path.suffix == ".tsv":
         return "\t"

@@ -12,7 +12,7 @@ from typing import Any
 
 from editor.devices.properties import property_problem
 from editor.errors import EditorError, PlanError
-from editor.files import inside, parse_json, read_text
+from editor.files import inside, read_json
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER, NOT_PASSED, SESSION
 from editor.runtimes.onnxruntime.providers import CPU, full_name
 from editor.runtimes.onnxruntime.recorded import SessionSettings
@@ -82,7 +82,7 @@ def read_options(path: Path) -> Configuration:
     Raises:
         PlanError: the file is not such JSON.
     """
-    return configuration(_mapping(_json(path), str(path)), str(path))
+    return configuration(_mapping(read_json(path, PlanError), str(path)), str(path))
 
 
 def configuration(data: Mapping[str, Any], where: str) -> Configuration:
@@ -179,7 +179,7 @@ def read_genai(folder: Path) -> list[GenaiModel]:
         PlanError: there is no such file, it names a file outside the folder, or no model.
     """
     path = folder / _GENAI
-    model = _mapping(_mapping(_json(path), str(path)).get("model"), f"{path}: model")
+    model = _mapping(_mapping(read_json(path, PlanError), str(path)).get("model"), f"{path}: model")
     found: list[GenaiModel] = []
     for part in _PARTS:
         given = model.get(part)
@@ -217,13 +217,6 @@ def _models(
                 path,
                 options,
             )
-
-
-def _json(path: Path) -> Any:
-    try:
-        return parse_json(read_text(path, PlanError))
-    except ValueError as error:
-        raise PlanError(f"{path}: not valid JSON ({error})") from error
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -24,8 +24,8 @@ from editor import limits
 from editor.custom_ops import stamps
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of, sources
-from editor.errors import ExecutionError, ExportError, ModelError
-from editor.files import cache_folder, file_state, private_folder, write_atomic
+from editor.errors import ExecutionError, ModelError
+from editor.files import cache_folder, file_state, keep_json, kept_json
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import load_external_data
 from editor.graph.flops import op_bytes, op_flops
@@ -37,6 +37,7 @@ from editor.runtimes.op_models import (
     Group,
     ProbeModels,
     ask,
+    failures,
 )
 from editor.runtimes.protocols import Runtime
 from editor.runtimes.trial_values import (
@@ -198,12 +199,13 @@ def _claims(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> l
     if isinstance(named, Mapping) and set(named) <= {model.graph.node[-1].name for model in models}:
         return [named.get(model.graph.node[-1].name, "") for model in models]
 
-    def check(model: ModelProto) -> None:
-        reason = runtime.refusal(model, device)
+    def check(indices: Sequence[int]) -> None:
+        reason = runtime.refusal(merged([models[i] for i in indices]), device)
         if reason:
             raise Refused(reason)
 
-    return _bisect(models, check)
+    refused = _failures(range(len(models)), check)
+    return [refused.get(i, "") for i in range(len(models))]
 
 
 def _try(
@@ -234,7 +236,7 @@ def _try(
                 expected_of_odd[i] = results_of(i, found[1])
 
     # An op that ONNX Runtime does not run on these values says nothing about the device, unless they are the right ones.
-    unknown = _bisect_indices([i for i, feed in enumerate(feeds) if feed is not None], reference)
+    unknown = _failures([i for i, feed in enumerate(feeds) if feed is not None], reference)
     checks = [OpCheck("")] * len(models)
     for i, reason in unknown.items():
         if has_lengths(models[i]):
@@ -249,7 +251,7 @@ def _try(
             remark = _remark(models[i], expected_of_odd.get(i), found[1:], device)
             checks[i] = OpCheck(reason, remark="" if reason else remark)
 
-    for i, reason in _bisect_indices(sorted(expected), run).items():
+    for i, reason in _failures(sorted(expected), run).items():
         checks[i] = OpCheck(reason)
     return checks
 
@@ -324,32 +326,19 @@ def _remark(
     return f"{device.title} {wrong} in {model.graph.node[-1].op_type}" if wrong else ""
 
 
-def _bisect(models: Sequence[ModelProto], check: Callable[[ModelProto], None]) -> list[str]:
-    """[model] why a check fails for it, or ""; models are checked together as far as they pass."""
-    failed = _bisect_indices(
-        range(len(models)), lambda indices: check(merged([models[i] for i in indices]))
-    )
-    return [failed.get(i, "") for i in range(len(models))]
+def _failures(indices: Sequence[int], check: Callable[[Sequence[int]], None]) -> dict[int, str]:
+    """Index -> reason, of those for which a check raises an error; they are checked together as far as they pass."""
 
-
-def _bisect_indices(
-    indices: Sequence[int], check: Callable[[Sequence[int]], None]
-) -> dict[int, str]:
-    """Halves what fails until the culprits are alone; index -> reason."""
-    failed: dict[int, str] = {}
-    stack = [list(indices)] if indices else []
-    while stack:
-        subset = stack.pop()
+    def reason_of(subset: Sequence[int]) -> str:
         try:
             check(subset)
+        except Refused as error:
+            return str(error)
         except Exception as error:  # noqa: BLE001  # runtimes raise whatever they like
-            if len(subset) == 1:
-                failed[subset[0]] = (
-                    str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-                )
-            else:
-                stack += [subset[len(subset) // 2 :], subset[: len(subset) // 2]]
-    return failed
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    return dict(failures(indices, reason_of))
 
 
 def merged(models: Sequence[ModelProto]) -> ModelProto:
@@ -428,25 +417,18 @@ class Answers:
             **self._stored,
             **{key: (v.reason, now, v.remark) for key, v in verdicts.items()},
         }
-        kept = dict(list(self._stored.items())[-_MAX_ANSWERS:])
-        try:
-            private_folder(self.path.parent)
-            write_atomic(self.path, json.dumps(kept), private=True)
-        except ExportError:
-            pass  # they are asked again
+        keep_json(self.path, dict(list(self._stored.items())[-_MAX_ANSWERS:]))
 
 
 def _read(path: Path) -> dict[str, tuple[str, float, str]]:
+    now, stored = time.time(), kept_json(path, _MAX_FILE_BYTES)
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            return {}
-        now, stored = time.time(), json.loads(path.read_text(encoding="utf-8"))
         return {
             str(key): (str(reason), float(when), str(remark))
             for key, (reason, when, remark) in stored.items()
             if not any(words in reason for words in _MAY_PASS) or 0 <= now - when < _CRASH_KEPT
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return {}
 
 

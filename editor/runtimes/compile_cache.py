@@ -12,7 +12,7 @@ from pathlib import Path
 from editor import limits
 from editor.environment import COMPILE_CACHE
 from editor.errors import EditorError, ExportError
-from editor.files import cache_folder, private_folder
+from editor.files import cache_folder, private_folder, remove_oldest
 
 _DEFAULT = 2 << 30
 _TRIM_SECONDS = 30.0
@@ -51,17 +51,4 @@ def trim(folder: Path) -> None:
     if time.monotonic() - _trimmed.get(root, -_TRIM_SECONDS) < _TRIM_SECONDS:
         return
     _trimmed[root] = time.monotonic()
-    files = []
-    for path in root.rglob("*"):
-        try:
-            stat = path.lstat()
-        except OSError:  # another process removed it
-            continue
-        if path.is_file() and not path.is_symlink():
-            files.append((max(stat.st_atime, stat.st_mtime), stat.st_size, path))
-    total, most = sum(size for _, size, _ in files), limit()
-    for _, size, path in sorted(files):
-        if total <= most:
-            return
-        path.unlink(missing_ok=True)
-        total -= size
+    remove_oldest(root, limit())

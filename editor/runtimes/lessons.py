@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 from editor.devices.device import Device
-from editor.errors import ExportError
-from editor.files import cache_folder, private_folder, write_atomic
+from editor.files import cache_folder, keep_json, kept_json
 from editor.graph.graph import Graph
 from editor.version import VERSION
 
@@ -37,21 +35,12 @@ def _versions() -> list[str]:
 
 def lessons(graph: Graph, device: Device) -> dict[str, str]:
     """Key of each op that a device is not given again -> the reason."""
-    path = lessons_path(graph, device)
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            return {}
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return {str(k): str(v) for k, v in stored.items() if str(k) in graph.key_index}
-    except (OSError, ValueError, AttributeError):
+    stored = kept_json(lessons_path(graph, device), _MAX_BYTES)
+    if not isinstance(stored, dict):
         return {}
+    return {str(k): str(v) for k, v in stored.items() if str(k) in graph.key_index}
 
 
 def keep_lessons(graph: Graph, device: Device, reasons: Mapping[str, str]) -> None:
     """Adds reasons, op key -> text; where they cannot be written, the next run learns them again."""
-    path = lessons_path(graph, device)
-    try:
-        private_folder(path.parent)
-        write_atomic(path, json.dumps({**lessons(graph, device), **reasons}), private=True)
-    except ExportError:
-        pass
+    keep_json(lessons_path(graph, device), {**lessons(graph, device), **reasons})

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     TensorProto,
     ValueInfoProto,
     helper,
@@ -32,6 +34,7 @@ MAX_IR_VERSION = 13
 _MAX_FILL_BYTES = 64 << 20
 _FILLABLE = {"float32", "float16", "float64", "int8", "uint8", "bool"}
 
+T = TypeVar("T")
 Signature = tuple[object, ...]
 Check = Callable[[ModelProto], str]
 """Returns "" when the runtime runs every node of a model, else the reason."""
@@ -45,12 +48,28 @@ class Group:
     example: int
 
 
+def small_model(
+    nodes: Sequence[NodeProto],
+    shape: Sequence[int],
+    ends: tuple[str, str] = ("x", "y"),
+    opsets: Sequence[OperatorSetIdProto] = (),
+) -> ModelProto:
+    """A model with one input and one output, ``ends``, of float32 and one shape; ``opsets`` beside ONNX's own."""
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ends]
+    graph = helper.make_graph(nodes, "small", info[:1], info[1:])
+    versions = [helper.make_opsetid("", 17), *opsets]
+    return helper.make_model(graph, opset_imports=versions, ir_version=8)
+
+
 def ask(graph: Graph, check: Check) -> tuple[str, ...]:
     """Per op of the graph: "" when the runtime can run it, else why not."""
     probe = ProbeModels.of(graph)
     reasons, groups = probe.sound_groups()
-    for failed, reason in _failures(probe, groups, check):
-        for op in failed.ops:
+    failed = failures(
+        groups, lambda subset: check(probe.model([group.example for group in subset]))
+    )
+    for group, reason in failed:
+        for op in group.ops:
             reasons[op] = reason
     return tuple(reasons)
 
@@ -77,19 +96,17 @@ def _wrong_operands(node: NodeProto, opset: int) -> str:
     return f"{node.op_type} has the wrong number of inputs or outputs ({len(node.input)} and {len(node.output)})"
 
 
-def _failures(probe: ProbeModels, groups: list[Group], check: Check) -> list[tuple[Group, str]]:
-    """Halves the groups until those that fail are alone."""
-    found: list[tuple[Group, str]] = []
-    stack = [groups] if groups else []
+def failures(items: Sequence[T], check: Callable[[Sequence[T]], str]) -> list[tuple[T, str]]:
+    """What fails a check, with the reason: items are checked together, and halved until the culprits are alone."""
+    found: list[tuple[T, str]] = []
+    stack = [items] if items else []
     while stack:
         subset = stack.pop()
-        reason = check(probe.model([g.example for g in subset]))
-        if not reason:
-            continue
-        if len(subset) == 1:
+        reason = check(subset)
+        if reason and len(subset) == 1:
             found.append((subset[0], reason))
-        else:
-            stack += [subset[: len(subset) // 2], subset[len(subset) // 2 :]]
+        elif reason:
+            stack += [subset[len(subset) // 2 :], subset[: len(subset) // 2]]
     return found
 
 
@@ -191,7 +208,7 @@ class ProbeModels:
         return (
             self.graph.tensor_types[tensor],
             self.graph.tensor_shapes[tensor],
-            None if value is None else _data(value),
+            None if value is None else data_of(value),
             bool(self.graph.tensor_is_constant[tensor]),
         )
 
@@ -332,10 +349,11 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
 def _has_data(tensor: TensorProto) -> bool:
     if tensor.data_location == TensorProto.EXTERNAL:
         return False
-    return bool(_data(tensor)) or 0 in tensor.dims
+    return bool(data_of(tensor)) or 0 in tensor.dims
 
 
-def _data(tensor: TensorProto) -> bytes:
+def data_of(tensor: TensorProto) -> bytes:
+    """The values that a tensor holds itself, as bytes."""
     if tensor.HasField("raw_data"):
         return tensor.raw_data
     for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):

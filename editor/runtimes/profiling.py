@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 
@@ -30,6 +31,14 @@ def enough_runs(runs: int, elapsed: float, seconds: float) -> bool:
     if elapsed < seconds:
         return runs >= MAX_RUNS
     return runs >= MIN_RUNS or (runs >= _FEWEST_RUNS and elapsed >= _OVERTIME * seconds)
+
+
+def runs_within(seconds: float) -> Iterator[int]:
+    """Yields the number of each run that is to be made, from 1, until there are enough (``enough_runs``)."""
+    begin, run = perf_counter(), 0
+    while not enough_runs(run, perf_counter() - begin, seconds):
+        run += 1
+        yield run
 
 
 def median_of_quiet_runs(runs: Sequence[tuple[float, Sequence[KernelTime]]]) -> list[KernelTime]:

@@ -45,19 +45,11 @@ class Executable(Protocol):
 
 
 @runtime_checkable
-class BoundExecutable(Protocol):
+class BoundExecutable(Executable, Protocol):
     """An executable whose inputs and outputs can be bound to fixed memory, so that a run is a single call.
 
     Optional: a plan of such executables in one memory runs by one call per subgraph.
     """
-
-    def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """As ``Executable.run``."""
-        ...
-
-    def clone(self) -> Executable:
-        """As ``Executable.clone``."""
-        ...
 
     def fixed_outputs(self) -> Sequence[Value]:
         """Outputs in memory that every further run writes to; empty before the first run or where it may move."""
@@ -104,16 +96,8 @@ class StatefulExecutable(Protocol):
 
 
 @runtime_checkable
-class GrowingExecutable(Protocol):
+class GrowingExecutable(Executable, Protocol):
     """An executable that may add to a state in the memory that it reads it from, so that no step copies it. Optional."""
-
-    def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """As ``Executable.run``."""
-        ...
-
-    def clone(self) -> Executable:
-        """As ``Executable.clone``."""
-        ...
 
     def growing(self) -> Mapping[str, str]:
         """Input -> output of such states."""

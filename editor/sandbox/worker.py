@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from editor import operating_system, terminal
-from editor.errors import EditorError
+from editor.errors import EditorError, JobError
 from editor.sandbox.watch import (
     POLL_SECONDS,
     Section,
@@ -261,6 +261,16 @@ class Channel:
 
     emit: Callable[[Event], None]
     stopped: Callable[[], bool]
+
+    def step(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Reports what is done now, and how many steps of it are behind.
+
+        Raises:
+            JobError: the function is to end.
+        """
+        if self.stopped():
+            raise JobError("cancelled")
+        self.emit({"kind": "phase", "text": text, "done": done, "total": total})
 
 
 def serve(number: int, owner: int, folder: str) -> None:

@@ -13,7 +13,7 @@ from editor.devices.device import Device
 from editor.devices.keys import schema as devices_schema
 from editor.devices.table import load_devices
 from editor.errors import ModelError, PlanError
-from editor.files import file_state, parse_json, read_text
+from editor.files import file_state, read_json
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import MODEL_SUFFIXES
@@ -170,10 +170,7 @@ def read(path: Path) -> dict[str, Any]:
         raise PlanError(
             f"{path}: a model, not a plan; make one with `python -m editor partition {path} --out DIR`"
         )
-    try:
-        document = parse_json(read_text(path, PlanError))
-    except ValueError as error:
-        raise PlanError(f"{path}: not valid JSON ({error})") from error
+    document = read_json(path, PlanError)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise PlanError(f'{path}: not a plan of Hetero Editor (its "format" is not "{FORMAT}")')
     if document.get("version") != VERSION:

@@ -49,7 +49,7 @@ def _asked(
     names: tuple[str, ...],
     shapes: tuple[tuple[str, tuple[int | str, ...]], ...],
 ) -> dict[str, str]:
-    from editor.runtimes.openvino.hetero import placed_by_hetero  # which loads OpenVINO
+    from editor.runtimes.openvino.request import placed_by_hetero  # which loads OpenVINO
 
     return run(placed_by_hetero, path, names, dict(shapes), what="asking OpenVINO about", path=path)
 

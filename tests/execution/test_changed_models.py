@@ -14,6 +14,7 @@ import editor
 from editor.errors import EditorError
 from editor.execution.jobs import tasks
 from editor.exports.formats import FORMATS
+from editor.sandbox.worker import Channel
 
 PREDECESSORS: list[list[int]] = [[], [0], [1], [2]]
 READS_THE_MODEL = {"openvino", "onnxruntime", "onnx", "tvm", "split", "olive", "model-package"}
@@ -28,15 +29,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-class Silent:
-    """A channel that nobody hears."""
-
-    def emit(self, event: object) -> None:
-        """Drops it."""
-
-    def stopped(self) -> bool:
-        """Never."""
-        return False
+SILENT = Channel(lambda _event: None, lambda: False)
+"""A channel that nobody hears."""
 
 
 @pytest.fixture(params=CHANGES)
@@ -78,11 +72,11 @@ def test_runs_and_jobs_are_of_the_model_that_was_opened(plan: editor.Plan, tmp_p
         lambda: plan.run({"x": np.zeros(4, np.float32)}),
         lambda: plan.benchmark(seconds=0.1),
         plan.compile,
-        lambda: tasks.benchmark(Silent(), {"plan": recipe}, 0.1, "latency", 1),
-        lambda: tasks.profile(Silent(), recipe, 0.1),
-        lambda: tasks.tune(Silent(), recipe, 0.1, "latency", 1),
+        lambda: tasks.benchmark(SILENT, {"plan": recipe}, 0.1, "latency", 1),
+        lambda: tasks.profile(SILENT, recipe, 0.1),
+        lambda: tasks.tune(SILENT, recipe, 0.1, "latency", 1),
         lambda: tasks.ask_capabilities(
-            Silent(), str(plan.graph.path), plan.graph.sha256, define, devices
+            SILENT, str(plan.graph.path), plan.graph.sha256, define, devices
         ),
         lambda: plan.at_sizes({"n": [1]}),
     ):

@@ -40,7 +40,7 @@ from editor.sandbox.worker import Channel
 
 def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
     """Parses a model file."""
-    channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
+    channel.step(f"reading {Path(model).name}")
     graph = load_model(model, define)
     remember(graph)
     return graph
@@ -76,9 +76,7 @@ def ask_capabilities(
     graph = check_same(_graph(model, define), sha256)
     answers = []
     for i, device in enumerate(devices):
-        channel.emit(
-            {"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)}
-        )
+        channel.step(f"asking {device.name}", i, len(entries))
         answers.append(capability(graph, device))
     return answers
 
@@ -97,14 +95,7 @@ def _alone(channel: Channel) -> Iterator[None]:
         told = False
         while not operating_system.try_lock(lock.fileno()):
             if not told:
-                channel.emit(
-                    {
-                        "kind": "phase",
-                        "text": "waiting for another measurement on this machine",
-                        "done": 0,
-                        "total": 0,
-                    }
-                )
+                channel.step("waiting for another measurement on this machine")
                 told = True
             if channel.stopped():
                 raise JobError("cancelled")
@@ -140,9 +131,7 @@ def benchmark(
     placements: dict[str, Placement] = {}
     graph: Graph | None = None
     for name, recipe in recipes.items():
-        channel.emit(
-            {"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0}
-        )
+        channel.step(f"loading {Path(recipe.model).name}")
         graph = load_model(recipe.model, recipe.define)
         placements[name] = recipe.placement(graph)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
@@ -216,24 +205,20 @@ def accuracy(channel: Channel, recipe: Recipe) -> Accuracy:
     """Compares every tensor of a plan with the unsplit model; see ``measure_accuracy``."""
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
     placement, inputs = recipe.placement(graph), random_inputs(graph)
-
-    def report(done: int, total: int, text: str) -> None:
-        if channel.stopped():
-            raise JobError("cancelled")
-        channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
-
     reference = unsplit_reference(placement, inputs)
-    return measure_accuracy(placement, inputs, reference, every_tensor=True, progress=report)
+    return measure_accuracy(
+        placement,
+        inputs,
+        reference,
+        every_tensor=True,
+        progress=lambda done, total, text: channel.step(text, done, total),
+    )
 
 
 def _with_memory(
     channel: Channel, result: BenchmarkResult, recipe: Recipe, threads: int
 ) -> BenchmarkResult:
-    if channel.stopped():
-        raise JobError("cancelled")
-    channel.emit(
-        {"kind": "phase", "text": f"measuring the memory of {result.plan}", "done": 0, "total": 0}
-    )
+    channel.step(f"measuring the memory of {result.plan}")
     try:
         return replace(result, memory=measure_memory(recipe, threads))
     except ExecutionError as error:  # the times were measured and stay
@@ -252,13 +237,8 @@ def profile(
 def _profile(
     channel: Channel, graph: Graph, devices: Sequence[Device], seconds: float, threads: int
 ) -> dict[str, DeviceProfile | str]:
-    def report(text: str, done: int, total: int) -> None:
-        if channel.stopped():
-            raise JobError("cancelled")
-        channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
-
     _kept.drop_others(())
-    return profile_all(graph, devices, seconds, threads, report)
+    return profile_all(graph, devices, seconds, threads, channel.step)
 
 
 def tune(

@@ -38,7 +38,7 @@ from editor.execution.machines.dataflow import (
     value_of,
 )
 from editor.execution.measure.profile import profile_here
-from editor.files import write_atomic
+from editor.files import remove_oldest, write_atomic
 from editor.graph.external_data import locations_of
 from editor.graph.loading import load_model
 from editor.runtimes.base import CompileOptions, SubModel
@@ -87,7 +87,8 @@ class WeightStore:
                     os.utime(path)
                 else:
                     missing.append(name)
-            self._evict(self.limit - sum(sizes[name] for name in missing), keep=frozenset(sizes))
+            room = self.limit - sum(sizes[name] for name in missing)
+            remove_oldest(self.folder, room, frozenset(sizes))
         return missing
 
     def put(self, name: str, data: bytes | memoryview) -> None:
@@ -100,7 +101,7 @@ class WeightStore:
         if hashlib.sha256(data).hexdigest() != name:
             raise ExecutionError(f"the weights {name[:12]} arrived damaged")
         with self._lock:
-            self._evict(self.limit - len(data), keep=frozenset({name}))
+            remove_oldest(self.folder, self.limit - len(data), frozenset({name}))
             write_atomic(self.folder / name, bytes(data), private=True)
 
     def model(self, skeleton: bytes) -> Path:
@@ -110,28 +111,9 @@ class WeightStore:
             if path.is_file():
                 os.utime(path)
             else:
-                self._evict(self.limit - len(skeleton), keep=frozenset())
+                remove_oldest(self.folder, self.limit - len(skeleton))
                 write_atomic(path, skeleton, private=True)
         return path
-
-    @property
-    def used(self) -> int:
-        """Bytes in the folder."""
-        return sum(path.stat().st_size for path in self.folder.iterdir() if path.is_file())
-
-    def _evict(self, room: int, keep: frozenset[str]) -> None:
-        """Removes the files used the longest time ago until the others take at most ``room`` bytes."""
-        files = sorted(
-            (path for path in self.folder.iterdir() if path.is_file()),
-            key=lambda path: path.stat().st_mtime_ns,
-        )
-        used = sum(path.stat().st_size for path in files)
-        for path in files:
-            if used <= room:
-                return
-            if path.name not in keep:
-                used -= path.stat().st_size
-                path.unlink(missing_ok=True)
 
 
 def check_name(name: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from editor.execution.compiled_plan import (
     constant_outputs,
     owned,
 )
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut
 from editor.execution.machines.dataflow import (
     Narrow,
     Program,
@@ -61,27 +61,11 @@ _CLOCK_SECONDS = 5.0
 """Clocks of machines are compared again after this time."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One subgraph, cut out."""
-
-    id: int
-    submodel: SubModel
-    device: Device
-    runs_on: Device
-    """The device, or the stand-in for a planned one."""
-
-    @property
-    def machine(self) -> str:
-        """Where it runs; "" for the editor's machine."""
-        return self.runs_on.machine
-
-
 class _Elsewhere:
-    """Stands for an executable that is on another machine."""
+    """Stands for an executable that the program of a machine has, this one or another."""
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """A subgraph on another machine runs as part of its plan only."""
+        """A subgraph runs as part of its program only."""
         raise ExecutionError("this subgraph is on another machine")
 
     def clone(self) -> Executable:
@@ -94,7 +78,7 @@ class _Share:
     """The part of a plan on one machine."""
 
     machine: str
-    parts: list[Part]
+    steps: list[Step]
     label: str
     """For messages: the machine's devices."""
     send: dict[int, dict[str, list[str]]]
@@ -108,7 +92,7 @@ class _Share:
 
     def named(self, error: Failed) -> Failed:
         """The error with the devices that it is about."""
-        known = any(part.runs_on.name in error.what for part in self.parts)
+        known = any(step.runs_on.name in error.what for step in self.steps)
         return error if known else type(error)(self.label, error.what)
 
 
@@ -171,19 +155,19 @@ class _Fleet:
 
     async def _deploy(self, share: _Share) -> None:
         stages = []
-        for part in share.parts:
-            parcel = await asyncio.to_thread(pack, part.submodel.model, part.submodel.folder)
+        for step in share.steps:
+            parcel = await asyncio.to_thread(pack, step.submodel.model, step.submodel.folder)
             await send_weights(self.calls.pool, share.label, share.address, parcel.weights)
             stages.append(
                 {
-                    "id": part.id,
+                    "id": step.id,
                     "skeleton": parcel.skeleton,
-                    "inputs": part.submodel.inputs,
-                    "outputs": part.submodel.outputs,
-                    "label": part.submodel.label,
-                    "device": device_entry(part.runs_on),
-                    "send": share.send.get(part.id, {}),
-                    "wire_type": part.device.wire_type,
+                    "inputs": step.submodel.inputs,
+                    "outputs": step.submodel.outputs,
+                    "label": step.submodel.label,
+                    "device": device_entry(step.runs_on),
+                    "send": share.send.get(step.id, {}),
+                    "wire_type": step.device.wire_type,
                 }
             )
         await call(
@@ -213,7 +197,6 @@ class MachinesPlan(CompiledPlan):
     def __init__(
         self,
         graph: Graph,
-        parts: Sequence[Part],
         steps: list[Step],
         fleet: _Fleet,
         constants: Mapping[str, Value],
@@ -222,7 +205,7 @@ class MachinesPlan(CompiledPlan):
         overridden: Overridden,
     ) -> None:
         super().__init__(graph, steps, constants, subgraph_count, recompile, overridden)
-        self._parts, self._fleet = list(parts), fleet
+        self._fleet = fleet
         self.queues = False
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
@@ -248,7 +231,6 @@ class MachinesPlan(CompiledPlan):
         """Another instance with the same programs."""
         return MachinesPlan(
             self.graph,
-            self._parts,
             self.steps,
             self._fleet,
             self._constants,
@@ -303,7 +285,7 @@ class MachinesPlan(CompiledPlan):
         peers = {share.machine: share.address for share in fleet.remote}
         outputs = {
             machine: [
-                name for part in share.parts for name in part.submodel.outputs if name in wanted
+                name for step in share.steps for name in step.submodel.outputs if name in wanted
             ]
             for machine, share in fleet.shares.items()
         }
@@ -433,53 +415,36 @@ class MachinesPlan(CompiledPlan):
     def _times(
         self, total: float, spent: Mapping[str, tuple[Spent, Mapping[str, float]]]
     ) -> RunTimes:
-        """Figures of all machines, with their instants by this machine's clock."""
+        """Figures of all machines, with their instants by this machine's clock.
+
+        A transfer has the subgraphs that produce and first read the tensor.
+        """
         seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
-        transfers: list[_WireTransfer] = []
+        source = {name: step.id for step in self.steps for name in step.submodel.outputs}
+        reader: dict[tuple[str, str], int] = {}
+        for step in self.steps:
+            for name in step.submodel.inputs:
+                reader.setdefault((name, step.machine), step.id)
+        transfers: list[TransferTime] = []
         for machine, (times, _) in spent.items():
             for number in times.seconds:
                 seconds[number], cpu[number] = times.seconds[number], times.cpu[number]
             for tensor, target, size, ready, travelled_as, sent in times.sent:
                 taken = (spent[target][1][tensor] - clock[target]) - (ready - clock[machine])
                 transfers.append(
-                    _WireTransfer(tensor, target, size, max(taken, 0.0), travelled_as, sent)
+                    TransferTime(
+                        tensor,
+                        source[tensor],
+                        reader[tensor, target],
+                        max(taken, 0.0),
+                        size,
+                        True,
+                        travelled_as,
+                        sent,
+                    )
                 )
-        return RunTimes(total, tuple(seconds), tuple(cpu), tuple(self._by_subgraph(transfers)))
-
-    def _by_subgraph(self, transfers: Sequence[_WireTransfer]) -> list[TransferTime]:
-        """Each transfer between machines with the subgraphs that produce and first read the tensor."""
-        source = {name: part.id for part in self._parts for name in part.submodel.outputs}
-        target: dict[tuple[str, str], int] = {}
-        for part in self._parts:
-            for name in part.submodel.inputs:
-                target.setdefault((name, part.machine), part.id)
-        return [
-            TransferTime(
-                w.tensor,
-                source[w.tensor],
-                target[w.tensor, w.target],
-                w.seconds,
-                w.bytes,
-                True,
-                w.travelled_as,
-                w.sent,
-            )
-            for w in transfers
-        ]
-
-
-class _WireTransfer(NamedTuple):
-    """A tensor that went to another machine."""
-
-    tensor: str
-    target: str
-    """machine"""
-    bytes: int
-    seconds: float
-    travelled_as: str
-    sent: int
-    """bytes on the wire"""
+        return RunTimes(total, tuple(seconds), tuple(cpu), tuple(transfers))
 
 
 class _UnknownProgram(Exception):
@@ -520,26 +485,24 @@ def compile_over_machines(
     if len(placement.subgraphs) == 1:
         submodels: list[SubModel | None] = [replace(cutter.whole(), label="subgraph 0")]
     else:
-        unknown = missing_types(placement)
-        if unknown:
-            cutter.infer_types(unknown)
         submodels = cut(placement, cutter, fold_shapes=True)
     by_name = {d.name: d for d in placement.devices}
-    parts = [
-        Part(
+    steps = [
+        Step(
             subgraph.id,
             submodel,
             by_name[subgraph.device],
             stand_in(graph.format)
             if by_name[subgraph.device].planned
             else by_name[subgraph.device],
+            _Elsewhere(),
         )
         for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True)
         if submodel and submodel.outputs
     ]
     return _deployed(
         graph,
-        parts,
+        steps,
         cutter,
         CompileOptions(threads, requests=requests),
         progress,
@@ -561,14 +524,14 @@ def compile_whole_on_machine(
     """The unsplit model on a device of another machine; see ``compile_whole``."""
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
-    parts = [Part(0, submodel, device, device)] if submodel.outputs else []
+    steps = [Step(0, submodel, device, device, _Elsewhere())] if submodel.outputs else []
     return _deployed(
         graph,
-        parts,
+        steps,
         cutter,
         CompileOptions(threads, requests=requests),
         None,
-        len(parts),
+        len(steps),
         recompile,
         overridden,
     )
@@ -576,7 +539,7 @@ def compile_whole_on_machine(
 
 def _deployed(
     graph: Graph,
-    parts: Sequence[Part],
+    steps: list[Step],
     cutter: Cutter,
     options: CompileOptions,
     progress: Progress | None,
@@ -584,25 +547,20 @@ def _deployed(
     recompile: Compile,
     overridden: Overridden,
 ) -> CompiledPlan:
-    shares, steps, here = _shares(graph, parts, overridden), [], []
-    for part in parts:
-        executable: Executable = _Elsewhere()
-        if part.machine == _HERE:
-            executable = runtime_of(part.runs_on.runtime).compile(
-                part.submodel, part.runs_on, options
-            )
+    shares, here = _shares(graph, steps, overridden), []
+    for step in steps:
+        if step.machine == _HERE:
             here.append(
                 Stage(
-                    part.id,
-                    part.runs_on,
-                    part.submodel.inputs,
-                    part.submodel.outputs,
-                    shares[_HERE].send.get(part.id, {}),
-                    part.device.wire_type,
-                    executable,
+                    step.id,
+                    step.runs_on,
+                    step.submodel.inputs,
+                    step.submodel.outputs,
+                    shares[_HERE].send.get(step.id, {}),
+                    step.device.wire_type,
+                    runtime_of(step.runs_on.runtime).compile(step.submodel, step.runs_on, options),
                 )
             )
-        steps.append(Step(part.id, part.submodel, part.device, part.runs_on, executable))
     connections = calls()
     for share in shares.values():
         if share.machine != _HERE:
@@ -613,24 +571,24 @@ def _deployed(
             progress(
                 i,
                 len(fleet.remote),
-                f"compiling {pluralize(len(share.parts), 'subgraph')} on {share.label}",
+                f"compiling {pluralize(len(share.steps), 'subgraph')} on {share.label}",
             )
         connections.wait(fleet.deploy(share))
     return MachinesPlan(
-        graph, parts, steps, fleet, constant_outputs(graph, cutter), count, recompile, overridden
+        graph, steps, fleet, constant_outputs(graph, cutter), count, recompile, overridden
     )
 
 
-def _shares(graph: Graph, parts: Sequence[Part], overridden: Overridden) -> dict[str, _Share]:
+def _shares(graph: Graph, steps: Sequence[Step], overridden: Overridden) -> dict[str, _Share]:
     """machine -> its share."""
     given = {graph.tensor_names[t] for t in graph.inputs.tolist()} | overridden
-    producer = {name: part for part in parts for name in part.submodel.outputs}
+    producer = {name: step for step in steps for name in step.submodel.outputs}
     shares: dict[str, _Share] = {}
-    for part in parts:
-        shares.setdefault(part.machine, _Share(part.machine, [], "", {}, [])).parts.append(part)
+    for step in steps:
+        shares.setdefault(step.machine, _Share(step.machine, [], "", {}, [])).steps.append(step)
     for machine, share in shares.items():
-        share.label = ", ".join(dict.fromkeys(part.device.name for part in share.parts))
-        reads = dict.fromkeys(name for part in share.parts for name in part.submodel.inputs)
+        share.label = ", ".join(dict.fromkeys(step.device.name for step in share.steps))
+        reads = dict.fromkeys(name for step in share.steps for name in step.submodel.inputs)
         for name in reads:
             source = producer.get(name)
             if source is None:

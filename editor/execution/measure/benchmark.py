@@ -166,11 +166,16 @@ class Benchmark:
             id(c): self._warm_up(c, f"{i} of {len(contenders)}")
             for i, c in enumerate(contenders, 1)
         }
+        active = [
+            c
+            for c in contenders
+            if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)
+        ]
         begin, self._watch = perf_counter(), MachineWatch()
         if self.mode == "latency":
-            self._measure_latency(contenders)
+            self._measure_latency(active)
         else:
-            self._measure_throughput(contenders)
+            self._measure_throughput(active)
         elapsed = perf_counter() - begin
         self._disturbances = tuple(self._watch.disturbances())
         self._phase("comparing outputs")
@@ -320,12 +325,7 @@ class Benchmark:
         """Whether a baseline alone would fill the time for measuring, and is slower without a second look."""
         return seconds * MIN_ROUNDS > self.seconds and seconds > _CLEARLY_SLOWER * self.plan_seconds
 
-    def _measure_latency(self, contenders: Sequence[Contender]) -> None:
-        active = [
-            c
-            for c in contenders
-            if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)
-        ]
+    def _measure_latency(self, active: Sequence[Contender]) -> None:
         begin = perf_counter()
         rounds, narrow = 0, 0
         order = random.Random(0)
@@ -359,12 +359,7 @@ class Benchmark:
         self._check_stop()
         return contender.compiled.run_measured(self.inputs)
 
-    def _measure_throughput(self, contenders: Sequence[Contender]) -> None:
-        active = [
-            c
-            for c in contenders
-            if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)
-        ]
+    def _measure_throughput(self, active: Sequence[Contender]) -> None:
         for contender in active:
             contender.clones = [contender.compiled] + [
                 contender.compiled.clone() for _ in range(self.requests - 1)

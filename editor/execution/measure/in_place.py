@@ -31,7 +31,7 @@ def in_place(plan: CompiledPlan, outputs: Mapping[str, Any]) -> CompiledPlan:
     if isinstance(plan, MachinesPlan) or not any(growing):
         return plan
     steps = [_in_place(*each, outputs) for each in zip(plan.steps, growing, strict=True)]
-    return _PlanInPlace.of(plan, steps)
+    return _PlanInPlace._of(plan, steps)
 
 
 def given_to(step: Step, values: Mapping[str, Value]) -> list[Value]:
@@ -100,23 +100,6 @@ class _InPlace:
 
 class _PlanInPlace(CompiledPlan):
     """A plan of one step whose states lie in memory of its own."""
-
-    @classmethod
-    def of(cls, plan: CompiledPlan, steps: list[Step]) -> _PlanInPlace:
-        """The plan with other steps."""
-        return cls(
-            plan.graph,
-            steps,
-            plan._constants,
-            plan.subgraph_count,
-            plan._recompile,
-            plan.overridden,
-            plan.limits,
-        )
-
-    def clone(self) -> CompiledPlan:
-        """Another instance, with states of its own."""
-        return self.of(self, super().clone().steps)
 
     def _results(self, values: Mapping[str, Value]) -> dict[str, Any]:
         states = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import onnx
 import psutil
-from onnx import TensorProto, helper
+from onnx import helper
 
 from editor import operating_system
 from editor.devices.device import Device
@@ -29,6 +29,7 @@ from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
 from editor.placement.kept import Recipe
 from editor.placement.placement import Placement
+from editor.runtimes.op_models import small_model
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 
@@ -119,17 +120,7 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
 
 def _start_runtimes(devices: list[Device], threads: int) -> None:
     """Runs a tiny model on each device, so that libraries and thread pools are there before anything is measured."""
-    value = helper.make_tensor_value_info
-    model = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Relu", ["x"], ["y"])],
-            "tiny",
-            [value("x", TensorProto.FLOAT, [8])],
-            [value("y", TensorProto.FLOAT, [8])],
-        ),
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
+    model = small_model([helper.make_node("Relu", ["x"], ["y"])], [8])
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(model, Path(folder) / "tiny.onnx")
         graph = load_model(Path(folder) / "tiny.onnx")

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import helper
 
 from editor.arguments import as_seconds
 from editor.devices.device import Device
@@ -39,7 +39,8 @@ from editor.placement.device_profile import (
 )
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
-from editor.runtimes.profiling import enough_runs, run_to_end
+from editor.runtimes.op_models import small_model
+from editor.runtimes.profiling import run_to_end, runs_within
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
@@ -241,10 +242,9 @@ def _profile_step(
     """Kernel times of one sub-model, scaled to its latency without profiler; the number of runs; their unscaled sum."""
     executable = step.executable
     spent: list[float] = []
-    begin = perf_counter()
     for _ in range(2):
         run_to_end(executable, arguments)
-    while not enough_runs(len(spent), perf_counter() - begin, seconds / 2):
+    for _ in runs_within(seconds / 2):
         start = perf_counter()
         run_to_end(executable, arguments)
         spent.append(perf_counter() - start)
@@ -296,11 +296,7 @@ def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
 
 
 def _tiny(device: Device, count: int) -> tuple[Any, Value]:
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [count]) for n in ("x", "y")]
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"], "op0")], "tiny", info[:1], info[1:]
-    )
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    model = small_model([helper.make_node("Relu", ["x"], ["y"], "op0")], [count])
     submodel = SubModel(model, ("x",), ("y",), Path(), "a tiny model")
     return runtime_of(device.runtime).compile(submodel, device, CompileOptions(1)), np.ones(
         count, np.float32

@@ -15,7 +15,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from editor.placement.costs import ColdStart, gaps
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import Value
-from editor.runtimes.profiling import MIN_RUNS, enough_runs
+from editor.runtimes.profiling import MIN_RUNS, runs_within
 from editor.runtimes.registry import capability
 
 COPY = " copy"
@@ -207,13 +206,12 @@ def run_in_turns(
             first <= 2 * most and (again := min(first, run(contender).total)) <= most
         ):  # a first run may be twice as long
             turns.append((contender, Turn.of(again)))
-    order, rounds, begin = random.Random(0), 0, perf_counter()
-    while turns and not enough_runs(rounds, perf_counter() - begin, seconds):
+    order = random.Random(0)
+    for _ in runs_within(seconds) if turns else ():
         if watch is not None:
             watch.sample()
         for contender, turn in order.sample(turns, len(turns)):
             contender.runs += turn.take(partial(run, contender))
-        rounds += 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ import tempfile
 import time
 
 import numpy
+from shared import register
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
 sys.modules["openvino_telemetry"] = None  # openvino then imports without telemetry
@@ -44,17 +45,6 @@ NUMPY_TYPES = {
     "uint64": "u8",
     "bool": "?",
 }
-
-
-def register(options, libraries):
-    """Registers libraries of custom ops."""
-    for library in libraries:
-        path = library
-        if library == "onnxruntime-extensions":
-            import onnxruntime_extensions
-
-            path = onnxruntime_extensions.get_library_path()
-        options.register_custom_ops_library(path)
 
 
 class OnnxRuntime:

@@ -15,20 +15,10 @@ import onnx
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
 import onnxruntime
+from shared import register
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = json.loads((HERE / "@STEM@_session.json").read_text(encoding="utf-8"))
-
-
-def register(options, libraries):
-    """Registers libraries of custom ops."""
-    for library in libraries:
-        path = library
-        if library == "onnxruntime-extensions":
-            import onnxruntime_extensions
-
-            path = onnxruntime_extensions.get_library_path()
-        options.register_custom_ops_library(path)
 
 
 def open_session():

@@ -13,6 +13,7 @@ import numpy
 
 sys.modules["openvino_telemetry"] = None  # openvino then imports without telemetry
 import openvino
+from shared import run_from_command_line
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -60,24 +61,5 @@ def as_tensor(value):
     return openvino.Tensor(numpy.array(value, order="C"))
 
 
-def random_inputs(manifest):
-    """Inputs of the sizes of the plan: random floats, and integers that the model takes."""
-    random = numpy.random.default_rng(0)
-    made = {}
-    for name, form in manifest["examples"].items():
-        values = form["values"] if "values" in form else random.standard_normal(form["shape"])
-        made[name] = numpy.broadcast_to(values, form["shape"]).astype(form["dtype"])
-    return made
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--random"]:
-        split = Split()
-        for name, value in split.run(random_inputs(split.manifest)).items():
-            print(name, getattr(value, "dtype", type(value).__name__), getattr(value, "shape", ""))
-        sys.exit()
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with numpy.load(sys.argv[1]) as file:
-        arrays = {name: file[name] for name in file.files}
-    numpy.savez(sys.argv[2], **Split().run(arrays))
+    run_from_command_line(Split, __doc__)

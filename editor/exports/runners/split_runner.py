@@ -15,19 +15,9 @@ import numpy
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
 import onnxruntime
+from shared import register, run_from_command_line
 
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def register(options, libraries):
-    """Registers libraries of custom ops."""
-    for library in libraries:
-        path = library
-        if library == "onnxruntime-extensions":
-            import onnxruntime_extensions
-
-            path = onnxruntime_extensions.get_library_path()
-        options.register_custom_ops_library(path)
 
 
 def openvino_core():
@@ -190,24 +180,5 @@ def owned(value):
     return value.copy() if isinstance(value, numpy.ndarray) else as_numpy(value)
 
 
-def random_inputs(manifest):
-    """Inputs of the sizes of the plan: random floats, and integers that the model takes."""
-    random = numpy.random.default_rng(0)
-    made = {}
-    for name, form in manifest["examples"].items():
-        values = form["values"] if "values" in form else random.standard_normal(form["shape"])
-        made[name] = numpy.broadcast_to(values, form["shape"]).astype(form["dtype"])
-    return made
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--random"]:
-        split = Split()
-        for name, value in split.run(random_inputs(split.manifest)).items():
-            print(name, getattr(value, "dtype", type(value).__name__), getattr(value, "shape", ""))
-        sys.exit()
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with numpy.load(sys.argv[1]) as file:
-        arrays = {name: file[name] for name in file.files}
-    numpy.savez(sys.argv[2], **Split().run(arrays))
+    run_from_command_line(Split, __doc__)

@@ -19,7 +19,7 @@ from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, resolve
 from editor.errors import ExecutionError
 from editor.files import file_state
-from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor, refer
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
 from editor.runtimes.base import Capability, CompileOptions, MemorySpace, SubModel
@@ -53,11 +53,6 @@ class Parcel:
     weights: Mapping[str, Weight]
     """SHA-256 -> data"""
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """SHA-256 -> bytes."""
-        return {name: weight.size for name, weight in self.weights.items()}
-
 
 def pack(model: ModelProto, folder: Path) -> Parcel:
     """Takes the weights out of a model.
@@ -74,27 +69,11 @@ def pack(model: ModelProto, folder: Path) -> Parcel:
         if (external or tensor.ByteSize() > MIN_BYTES) and tensor.data_type != TensorProto.STRING:
             name, weight = _external(tensor, folder) if external else _inside(tensor)
             weights[name] = weight
-            _refer(tensor, name, weight.size)
+            refer(tensor, name, 0, weight.size)
     for tensor in external_tensors(skeleton):  # in attributes and bodies
         if entry_of(tensor, "location") not in weights:
             load_tensor(tensor, folder)
     return Parcel(skeleton.SerializeToString(), weights)
-
-
-def _refer(tensor: TensorProto, name: str, size: int) -> None:
-    for field in (
-        "raw_data",
-        "float_data",
-        "int32_data",
-        "int64_data",
-        "double_data",
-        "uint64_data",
-        "external_data",
-    ):
-        tensor.ClearField(field)  # type: ignore[arg-type]
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", name), ("offset", "0"), ("length", str(size))):
-        tensor.external_data.add(key=key, value=value)
 
 
 def _inside(tensor: TensorProto) -> tuple[str, Weight]:
@@ -216,9 +195,7 @@ class Machines(RuntimeDefaults):
             raise ExecutionError(
                 f"{device.name}: its worker reads {reply['keys']} ops in this model, not {len(graph)}"
             )
-        return Capability(
-            np.array([not reason for reason in reply["reasons"]], bool), tuple(reply["reasons"])
-        )
+        return Capability.of_reasons(reply["reasons"])
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Not here: plans over machines are compiled by ``execution.machines``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import threading
@@ -19,17 +18,18 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from onnx import TensorProto, helper
+from onnx import helper
 
 from editor import operating_system
 from editor.devices.device import Device
 from editor.environment import LIBRARIES
-from editor.errors import ExecutionError, ExportError
-from editor.files import cache_folder, write_atomic
+from editor.errors import ExecutionError
+from editor.files import cache_folder, keep_json, kept_json
 from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime.options import BUILT_IN, reason_of, session_options
 from editor.runtimes.onnxruntime.providers import CPU, NAME, SETTINGS_TO_TRY, index_of, memory_kind
 from editor.runtimes.onnxruntime.values import kind_of
+from editor.runtimes.op_models import small_model
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.startup import installed_folders
 
@@ -228,14 +228,7 @@ def _first_that_works(device: Any, position: int) -> tuple[PluginDevice | None, 
 def _try_device(device: Any, position: int, settings: Mapping[str, str]) -> PluginDevice:
     options = session_options(entries=NO_OTHER_PROVIDER)
     options.add_provider_for_devices([device], dict(settings))
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        "trial",
-        [value],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = small_model([helper.make_node("Add", ["x", "x"], ["y"])], [4])
     session = ort.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
     if not np.array_equal(
         session.run(None, {"x": np.ones(4, np.float32)})[0], np.full(4, 2, np.float32)
@@ -286,7 +279,7 @@ _SETTINGS = (
 )
 """Beginnings of environment variables that drivers read."""
 _DEVICE_FILES = ("/dev/dri", "/dev/accel")
-_MAX_STORED = 32
+_MAX_STORED, _MAX_BYTES = 32, 16 << 20
 _lock = threading.RLock()
 _known: dict[PluginLibrary, TriedLibrary] = {}
 _registered: dict[str, str] = {}
@@ -409,28 +402,22 @@ def _path() -> Path:
 
 def _read() -> dict[str, TriedLibrary]:
     """Results of earlier trials by key, without failures that are too old."""
+    now, stored = time.time(), kept_json(_path(), _MAX_BYTES)
     try:
-        stored: dict[str, Any] = json.loads(_path().read_text(encoding="utf-8"))
-        now = time.time()
         return {
             key: _library(entry["library"])
             for key, entry in stored.items()
             if not entry["library"]["reasons"] or 0 <= now - entry["time"] < _FAILURES_KEPT
         }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 
 def _write(results: Mapping[str, TriedLibrary]) -> None:
     """Keeps the newest of these results."""
     now = time.time()
-    results = dict(list(results.items())[-_MAX_STORED:])
-    with contextlib.suppress(ExportError):
-        write_atomic(
-            _path(),
-            json.dumps({k: {"time": now, "library": asdict(v)} for k, v in results.items()}),
-            private=True,
-        )
+    newest = list(results.items())[-_MAX_STORED:]
+    keep_json(_path(), {key: {"time": now, "library": asdict(library)} for key, library in newest})
 
 
 def _library(entry: Mapping[str, Any]) -> TriedLibrary:

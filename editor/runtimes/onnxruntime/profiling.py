@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import onnx
@@ -25,7 +24,7 @@ from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of, with_room
 from editor.runtimes.onnxruntime.options import session_options, spinning
 from editor.runtimes.onnxruntime.plugins import memory_space
 from editor.runtimes.onnxruntime.session import create_session
-from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
+from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within
 from editor.runtimes.values import to_numpy
 
 _OWN_NAME = re.compile(r"(?<![A-Za-z0-9])op(\d+)(?!\d)")
@@ -167,10 +166,8 @@ def kernel_times(
         session = create_session(with_room(submodel.model, caches), options, device)
         feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
         run = _run_of(graph, session, submodel, feeds, caches, memory_space(device))
-        begin, count = perf_counter(), 0
-        while not enough_runs(count, perf_counter() - begin, seconds):
+        for _ in runs_within(seconds):
             run()
-            count += 1
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         optimized = onnx.load(folder + "/optimized.onnx", load_external_data=False)
     runs = _runs(events, {k.name: k for k in lineage(graph, optimized)})

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import onnxruntime as ort
@@ -24,7 +23,7 @@ from editor.runtimes.onnxruntime.options import reason_of, session_options
 from editor.runtimes.onnxruntime.plugins import ep_device, plugin_device
 from editor.runtimes.onnxruntime.providers import CPU, index_of
 from editor.runtimes.onnxruntime.session import RECORD
-from editor.runtimes.profiling import enough_runs
+from editor.runtimes.profiling import runs_within
 from editor.runtimes.values import to_numpy
 
 _NOT_OPTIONS = frozenset({"enable_profiling"})
@@ -185,8 +184,8 @@ def _recorded(
         with tempfile.TemporaryDirectory(prefix="hetero-audit-") as folder:
             timed = create(str(Path(folder) / "trace"))
             feeds = {name: to_numpy(value) for name, value in (inputs or {}).items()}
-            begin, count = perf_counter(), 0
-            while not enough_runs(count, perf_counter() - begin, seconds):
+            count = 0
+            for _ in runs_within(seconds):
                 timed.run(None, feeds)
                 count += 1
             events = parse_json(Path(timed.end_profiling()).read_text(encoding="utf-8"))

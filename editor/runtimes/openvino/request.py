@@ -25,6 +25,7 @@ from editor.errors import ExecutionError, ModelError
 from editor.files import inside
 from editor.graph.attributes import bodies_of
 from editor.graph.external_data import (
+    external_data_folder,
     external_tensors,
     is_external,
     load_external_data,
@@ -33,6 +34,7 @@ from editor.graph.external_data import (
 )
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
+from editor.graph.model_file import read_model as read_proto
 from editor.graph.openvino_ir import fix_shapes, is_ir_model, write_ir
 from editor.runtimes.base import (
     NOT_ASKED,
@@ -44,7 +46,7 @@ from editor.runtimes.base import (
     summarize_error,
 )
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
+from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within
 from editor.runtimes.protocols import Executable
 from editor.runtimes.values import (
     CODES,
@@ -178,6 +180,43 @@ def refused_layers(graph: Graph, device: Device) -> list[str]:
     ]
 
 
+def placed_by_hetero(
+    path: Path, devices: Sequence[str], sizes: Mapping[str, tuple[int | str, ...]]
+) -> dict[str, str]:
+    """Friendly name of a node -> device, for the nodes that OpenVINO has left of a model.
+
+    Args:
+        path: of the model.
+        devices: in order, as in ``HETERO:GPU,CPU``.
+        sizes: input -> shape, for a model that leaves it open; devices may refuse open sizes.
+
+    Raises:
+        ExecutionError: OpenVINO lacks one of the devices, or cannot read the model.
+    """
+    missing = [name for name in devices if name.partition(".")[0] not in _families()]
+    if missing:
+        raise ExecutionError(
+            f"HETERO:{','.join(devices)} does not start on this machine: OpenVINO has no {', '.join(missing)} here "
+            f"(it has {', '.join(core().available_devices)}); audit it where the device is, or plan for it: "
+            f"partition --devices HETERO:{','.join(devices)}"
+        )
+    model = read_proto(path)
+    folder = external_data_folder(model, path)
+    if problem := weights_problem(model, path):
+        raise ExecutionError(f"{path}: {problem}")
+    try:
+        fix_shapes(model, sizes)
+        made = read_model(SubModel(model, (), (), folder, "the model"))
+        return dict(core().query_model(made, f"HETERO:{','.join(devices)}"))
+    except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+        raise ExecutionError(f"HETERO:{','.join(devices)}: {reason_of(error)}") from error
+
+
+def _families() -> frozenset[str]:
+    """Kinds of the devices that are here: GPU for GPU.0 and GPU.1."""
+    return frozenset(name.partition(".")[0] for name in core().available_devices)
+
+
 def _link(source: Path, target: Path) -> bool:
     """A second name for a file; False where the file systems do not allow it."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -234,8 +273,7 @@ def kernel_times(
     request.run(inputs)
     ops = _ops_of_kernels(graph, submodel, request, made_up)
     runs: list[tuple[float, list[KernelTime]]] = []
-    begin = perf_counter()
-    while not enough_runs(len(runs), perf_counter() - begin, seconds):
+    for _ in runs_within(seconds):
         start = perf_counter()
         request.run(inputs)
         spent = perf_counter() - start
