@@ -23,7 +23,7 @@ from editor.exports.dot import render
 from editor.exports.formats import check
 from editor.files import write_atomic
 from editor.graph.graph import Graph
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.graph.states import parse_lengths, sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
@@ -342,13 +342,11 @@ def load_with_sizes(path: Path, define: Mapping[str, int], context: int | None =
     """A model whose open dimensions have sizes: those of ``--define``, of a context, and proposed ones, which are printed."""
     graph = editor.load_model(path, define)
     if context is not None:
-        define = {**define, **sizes_at_context(graph, context)}
-        graph = editor.load_model(path, define)
-    if not graph.unbound:
-        return graph
-    sizes = proposed_sizes(graph)
-    print(f"sizes assumed: {sizes_text(sizes)}; --define changes them", file=sys.stderr)
-    return editor.load_model(path, {**define, **sizes})
+        graph = editor.load_model(path, {**define, **sizes_at_context(graph, context)})
+    graph, sizes = with_all_sizes(graph)
+    if sizes:
+        print(f"sizes assumed: {sizes_text(sizes)}; --define changes them", file=sys.stderr)
+    return graph
 
 
 def partition(options: argparse.Namespace) -> int:

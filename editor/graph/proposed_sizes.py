@@ -62,6 +62,14 @@ def proposed_sizes(graph: Graph) -> dict[str, int]:
     return best or next(_candidates(graph), dict.fromkeys(graph.unbound, 1))
 
 
+def with_all_sizes(graph: Graph) -> tuple[Graph, dict[str, int]]:
+    """A model with the proposed size of each open dimension, and these sizes; the model as it is where none is open."""
+    if not graph.unbound:
+        return graph, {}
+    sizes = proposed_sizes(graph)
+    return load_model(graph.path, {**graph.define, **sizes}), sizes
+
+
 def sizes_text(sizes: Mapping[str, int]) -> str:
     """E.g. "batch=1, sequence=128"."""
     return ", ".join(f"{name}={size}" for name, size in sizes.items())

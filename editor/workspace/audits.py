@@ -21,7 +21,7 @@ from editor.devices.table import load_devices
 from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.imports.affinity_files import ImportedAffinities
 from editor.imports.matching import Layer, label_of
 from editor.imports.placements import of_layers
@@ -264,11 +264,9 @@ def _with_providers(made: Any, names: Sequence[str]) -> Any:
 
 def _load(path: Path, define: Mapping[str, int] | None, unchecked: list[str]) -> Graph:
     """The model with sizes for all open dimensions; those that were assumed are said."""
-    graph = load_model(path, dict(define or {}))
-    if graph.unbound:
-        sizes = proposed_sizes(graph)
+    graph, sizes = with_all_sizes(load_model(path, dict(define or {})))
+    if sizes:
         unchecked.append(f"sizes assumed, for times and bytes: {sizes_text(sizes)}")
-        graph = load_model(path, {**graph.define, **sizes})
     return graph
 
 

@@ -27,7 +27,7 @@ from editor.graph.model_diff import (
     settings_of,
     weights_of_op,
 )
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.kinds import Kind, too_close
 from editor.placement.choices import PolicyName
 from editor.placement.chosen_costs import costs_of_plan
@@ -303,10 +303,8 @@ def _graphs(
         if graph.unbound:
             sizes = {name: assumed[name] for name in graph.unbound if name in assumed}
             graph = load_model(graph.path, {**graph.define, **sizes}) if sizes else graph
-            if graph.unbound:
-                sizes |= proposed_sizes(graph)
-                graph = load_model(graph.path, {**graph.define, **sizes})
-            assumed |= sizes
+            graph, proposed = with_all_sizes(graph)
+            assumed |= sizes | proposed
         loaded.append(graph)
     if assumed:
         notes.append(f"sizes assumed: {sizes_text(assumed)}; --define changes them")
