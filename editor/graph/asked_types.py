@@ -16,10 +16,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from editor import custom_ops
 from editor.graph.attributes import bodies_of, captured_names, rename_values
-from editor.graph.graph import Shape, element_name, shape_of, type_name
+from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name, type_proto
 from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
 from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
-from editor.graph.value_types import make_value_info, type_proto
 from editor.sandbox.watch import is_killable
 
 Value = tuple[str, Shape | None]

@@ -20,9 +20,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from editor import limits
 from editor.errors import ModelError
 from editor.graph.external_data import is_external
-from editor.graph.graph import Shape, element_name, shape_of, type_name
+from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name
 from editor.graph.openvino_layers import DOMAIN, SOURCE, added_attributes, attribute
-from editor.graph.value_types import make_value_info
 
 VERSIONS = (10, 11)
 _LAYER, _INPUT_PORTS, _OUTPUT_PORTS, _ID, _OPSET = "layer", "inputs", "outputs", "id", "opset"

@@ -8,9 +8,8 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from editor.errors import ModelError
-from editor.graph.graph import Shape, shape_of, type_name
+from editor.graph.graph import Shape, make_value_info, shape_of, type_name
 from editor.graph.static_values import fold_shapes
-from editor.graph.value_types import make_value_info
 
 _LONGEST_LIST = 1 << 20
 LARGEST_RANK = 1 << 10
