@@ -6,8 +6,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -40,7 +39,7 @@ from editor.placement.subgraphs.division import moved_in_words
 from editor.placement.wrong_types import wrong_types
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
-from editor.text import human_bytes, human_seconds, in_words, pluralize, shortened
+from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
 from editor.workspace.plan import Plan
@@ -165,17 +164,11 @@ def _print_fallbacks(plan: Plan) -> None:
     )
     found.sort(key=lambda f: -len(f.ops))
     for fallback in found[:_MOST_REASONS]:
-        types = Counter(plan.graph.type_label(op) for op in fallback.ops)
-        ops = ", ".join(f"{types[name]} {name}" for name in fallback.op_types[:_MOST_KINDS])
-        more = (
-            f" and {pluralize(len(types) - _MOST_KINDS, 'more kind')}"
-            if len(types) > _MOST_KINDS
-            else ""
-        )
+        ops = counted(map(plan.graph.type_label, fallback.ops), _MOST_KINDS, "more kind")
         reason = fallback.reason.replace(f" ({fallback.source})", "")
         reason = reason.removeprefix(f"{fallback.op_type}: ")
         by_rule = ", by rule" if fallback.by_rule else ""
-        print(f"  not on {fallback.wanted}: {ops}{more}{by_rule}: {shortened(reason, _REASON)}")
+        print(f"  not on {fallback.wanted}: {ops}{by_rule}: {shortened(reason, _REASON)}")
     if len(found) > _MOST_REASONS:
         print(
             f"  and for {pluralize(len(found) - _MOST_REASONS, 'more reason')}: export --to md lists them"
@@ -274,15 +267,11 @@ def export(options: argparse.Namespace) -> int:
     """Writes a plan for another tool."""
     plan = editor.load_plan(options.plan)
     check(options.to, dict(options.option))
-    written = []
+    written, forms = list[Path](), [form.strip() for form in options.render.split(",") if form]
     for path in plan.export(options.to, options.out, **dict(options.option)):
         written.append(path)
         if path.suffix == ".dot":
-            for form in filter(None, options.render.split(",")):
-                try:
-                    written.append(render(path, form.strip()))
-                except ExportError as error:
-                    print(f"note: {error}", file=sys.stderr)
+            written += _pictures([path], forms)
     answer(options, {"written": written}, "\n".join(f"wrote {path}" for path in written))
     return 0
 
@@ -455,11 +444,11 @@ def _check_options(options: argparse.Namespace, policy: str) -> None:
         raise EditorError(f"--{name} is for --policy {users}; the policy is {policy}")
 
 
-def _pictures(paths: Iterable[Path]) -> list[Path]:
+def _pictures(paths: Iterable[Path], forms: Sequence[str] = ("svg",)) -> list[Path]:
     """Renders DOT files in parallel, because Graphviz runs in separate processes."""
     drawn = []
     with ThreadPoolExecutor() as pool:
-        for picture in [pool.submit(render, path) for path in paths]:
+        for picture in [pool.submit(render, path, form) for path in paths for form in forms]:
             try:
                 drawn.append(picture.result())
             except ExportError as error:

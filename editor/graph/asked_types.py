@@ -8,6 +8,7 @@ equal ops are asked about once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from itertools import count
 from typing import Any
 
@@ -15,7 +16,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor import custom_ops
-from editor.graph.attributes import bodies_of, captured_names, rename_values
+from editor.graph.attributes import bodies_of, captured_names, op_reads, rename_values
 from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name, type_proto
 from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
 from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
@@ -107,17 +108,15 @@ class Asker:
         self, node: NodeProto, operands: Mapping[str, Value], constants: Mapping[str, TensorProto]
     ) -> list[Value] | None:
         """Types of the outputs that a node has; None where ONNX Runtime does not know the op, or refuses it."""
-        graph, asked = GraphProto(name="types"), NodeProto()
-        asked.CopyFrom(node)
+        graph, asked = GraphProto(name="types"), deepcopy(node)
         asked.name = asked.doc_string = ""
         asked.ClearField("metadata_props")
         captured = {name: name for name in captured_names(node)}
         own = {name: f"operand {i}" for i, name in enumerate(dict.fromkeys(node.input)) if name}
         for name, called in [*own.items(), *captured.items()]:
             if name in constants:
-                tensor = graph.initializer.add()
-                tensor.CopyFrom(constants[name])
-                tensor.name = called
+                graph.initializer.append(constants[name])
+                graph.initializer[-1].name = called
             else:
                 graph.input.append(make_value_info(called, *operands[name]))
         asked.input[:] = [own.get(name, "") for name in node.input]
@@ -173,8 +172,7 @@ def is_accepted(model: ModelProto) -> bool:
     """
     if not is_killable():
         raise NeedsSandboxError
-    asked = ModelProto()
-    asked.CopyFrom(model)
+    asked = deepcopy(model)
     del asked.graph.initializer[:]
     for tensor in model.graph.initializer:
         if tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() > _least(tensor):
@@ -203,8 +201,7 @@ def _asked(model: ModelProto) -> list[Value] | None:
     scalars = [name for name, (kind, shape) in answers.items() if "(" not in kind and shape == ()]
     if scalars:  # or of unknown rank: both are written as []
         ranks = [f"rank of {name}" for name in scalars]
-        shaped = ModelProto()
-        shaped.CopyFrom(model)
+        shaped = deepcopy(model)
         shaped.graph.node.extend(
             helper.make_node("Shape", [name], [rank])
             for name, rank in zip(scalars, ranks, strict=True)
@@ -309,8 +306,7 @@ class _Answers:
         return needed
 
     def _results(self, node: NodeProto) -> list[Value] | None:
-        operands = [*(name for name in node.input if name), *captured_names(node)]
-        if not all(self.now.get(name, _UNKNOWN)[0] for name in operands):
+        if not all(self.now.get(name, _UNKNOWN)[0] for name in op_reads(node)):
             return None
         if not _domain(node) and node.op_type == "If":
             return self._results_of_if(node)
@@ -375,9 +371,8 @@ class _Answers:
         holder = helper.make_node("If", [], [], body=body)
         for name in captured_names(holder):
             if name in self.constants:
-                tensor = graph.initializer.add()
-                tensor.CopyFrom(self.constants[name])
-                tensor.name = name
+                graph.initializer.append(self.constants[name])
+                graph.initializer[-1].name = name
             elif (known := self.now.get(name, _UNKNOWN))[0]:
                 graph.input.append(make_value_info(name, *known))
             else:

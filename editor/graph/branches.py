@@ -6,13 +6,14 @@ A condition is known where it follows from constants, from the sizes of the inpu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
 
 from editor.errors import ModelError
 from editor.graph.asked_types import infer_types, is_accepted
-from editor.graph.attributes import bodies_of, rename_values, values_in
+from editor.graph.attributes import bodies_of, distinct_name, rename_values, values_in
 from editor.graph.graph import element_name
 from editor.graph.static_values import EXACT_TYPES, StaticValues
 
@@ -66,7 +67,7 @@ def take_known_branches(model: ModelProto) -> Branches:
     fewer in branches.
     """
     taken: list[tuple[str, bool]] = []
-    opened = _copy(model)
+    opened = deepcopy(model)
     while any(node.op_type == "If" for node in opened.graph.node):
         found = tuple(_known_conditions(opened).items())
         if not found:
@@ -92,7 +93,7 @@ def take_branches(model: ModelProto, branches: Branches) -> None:
 
 def _known_conditions(model: ModelProto) -> dict[str, bool]:
     """Key of each If of the main graph whose condition is known -> the condition."""
-    values, _ = infer_types(_copy(model))
+    values, _ = infer_types(deepcopy(model))
     replaceable = {value.name for value in model.graph.input}
     constants = {t.name: t for t in model.graph.initializer if t.name not in replaceable}
     for name, tensor in constants.items():
@@ -115,8 +116,7 @@ def _branch(
     """The ops of a branch of an If; its weights are added to the graph."""
     wanted = "then_branch" if condition else "else_branch"
     scope = call.name or next(filter(None, call.output))
-    body = GraphProto()
-    body.CopyFrom(next(a.g for a in call.attribute if a.name == wanted))
+    body = deepcopy(next(a.g for a in call.attribute if a.name == wanted))
     outside = {tensor.name for tensor in graph.initializer}
     outside |= {sparse.values.name for sparse in graph.sparse_initializer}
     outside |= {value.name for value in (*graph.input, *graph.output)}
@@ -133,10 +133,10 @@ def _branch(
             copies.append((inner.name, result))
     for name in values_in(body.node):
         if name in outside and name not in names:
-            names[name] = _distinct(f"{scope}/{name}", outside)
+            names[name] = distinct_name(f"{scope}/{name}", outside)
     for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
         if tensor.name in outside:
-            names[tensor.name] = _distinct(f"{scope}/{tensor.name}", outside)
+            names[tensor.name] = distinct_name(f"{scope}/{tensor.name}", outside)
     del body.output[:]
     rename_values(body, names)
     graph.initializer.extend(body.initializer)
@@ -149,16 +149,3 @@ def _branch(
             for inner, result in copies
         ),
     ]
-
-
-def _distinct(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    taken.add(name)
-    return name
-
-
-def _copy(model: ModelProto) -> ModelProto:
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy

@@ -11,12 +11,21 @@ The ops of the body of a function take the place of its calls, so that they can 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from itertools import chain
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from editor.arguments import KEEP_FUNCTIONS
 from editor.errors import ModelError
-from editor.graph.attributes import bodies_of, rename_values, values_in, values_of
+from editor.graph.attributes import (
+    bodies_of,
+    distinct_name,
+    nodes_within,
+    rename_values,
+    values_in,
+    values_of,
+)
 from editor.graph.branches import choices, fix_choices, take_branches
 from editor.graph.graph import Graph
 
@@ -105,10 +114,7 @@ def _called(nodes: Nodes, functions: Mapping[Key, FunctionProto]) -> set[Key]:
 
 def _nested(nodes: Nodes) -> Iterator[NodeProto]:
     """Nodes and those of their bodies."""
-    for node in nodes:
-        yield node
-        for body in bodies_of(node):
-            yield from _nested(body.node)
+    return chain.from_iterable(map(nodes_within, nodes))
 
 
 class _Opener:
@@ -146,14 +152,10 @@ class _Opener:
                 copies.append(helper.make_node("Identity", [names[formal]], [result]))
             elif result:
                 names[formal] = result
-        nodes = []
-        for inner in function.node:
-            node = NodeProto()
-            node.CopyFrom(inner)
-            nodes.append(node)
+        nodes = [deepcopy(node) for node in function.node]
         for name in values_in(nodes):
             if name not in names:
-                names[name] = self._new(f"{scope}/{name}")
+                names[name] = distinct_name(f"{scope}/{name}", self.names)
         attributes = {a.name: a for a in function.attribute_proto}
         attributes |= {a.name: a for a in call.attribute}
         for i, node in enumerate(_nested(nodes)):
@@ -176,12 +178,6 @@ class _Opener:
         self.scopes.add(distinct)
         return distinct
 
-    def _new(self, name: str) -> str:
-        while name in self.names:
-            name += "'"
-        self.names.add(name)
-        return name
-
 
 def _set_attributes(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> None:
     """Gives a node the values of the attributes that it takes from the call; those without a value are left out."""
@@ -192,8 +188,7 @@ def _set_attributes(node: NodeProto, attributes: Mapping[str, AttributeProto]) -
         if not attribute.ref_attr_name:
             kept.append(attribute)
         elif attribute.ref_attr_name in attributes:
-            value = AttributeProto()
-            value.CopyFrom(attributes[attribute.ref_attr_name])
+            value = deepcopy(attributes[attribute.ref_attr_name])
             value.name = attribute.name
             kept.append(value)
     del node.attribute[:]

@@ -468,7 +468,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
         writer.layer(tensor, "Const", tensor.name, [], [tensor.name])
     lonely = _lonely_states(graph.node)
     for node in graph.node:
-        if _state_of(node) in lonely:
+        if state_of(node) in lonely:
             writer.alias(node)
         else:
             writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
@@ -479,7 +479,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
     return "\n".join(lines).encode()
 
 
-def _state_of(node: NodeProto) -> str:
+def state_of(node: NodeProto) -> str:
     """The name of the state that a node reads or sets; "" where it does neither."""
     if node.op_type not in ("ReadValue", "Assign"):
         return ""
@@ -490,7 +490,7 @@ def _lonely_states(nodes: Iterable[NodeProto]) -> set[str]:
     """States that nodes only read, or only set."""
     kinds: dict[str, set[str]] = {}
     for node in nodes:
-        if name := _state_of(node):
+        if name := state_of(node):
             kinds.setdefault(name, set()).add(node.op_type)
     return {name for name, found in kinds.items() if len(found) == 1}
 
@@ -542,7 +542,7 @@ class _Writer:
         """A node that passes on what it reads."""
         if not node.input:
             raise ModelError(
-                f"the state {_state_of(node)!r} has no initial value, so that the ops that read and set it must be in one "
+                f"the state {state_of(node)!r} has no initial value, so that the ops that read and set it must be in one "
                 "subgraph: assign what is between them to one device"
             )
         for name in node.output:

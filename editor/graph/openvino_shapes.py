@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from editor.errors import ModelError
 from editor.graph.external_data import locations_of
 from editor.graph.graph import Shape, shape_of, type_name
-from editor.graph.openvino_ir import write_ir
+from editor.graph.openvino_ir import state_of, write_ir
 
 Values = dict[str, tuple[str, Shape | None]]
 
@@ -75,7 +75,7 @@ def _begin_states(model: ModelProto) -> dict[str, str]:
     A state without a first value stays.
     """
     nodes = model.graph.node
-    pairs = [(_variable(node), node) for node in nodes if node.op_type in ("ReadValue", "Assign")]
+    pairs = [(name, node) for node in nodes if (name := state_of(node))]
     first = {
         name: (node.output[0], node.input[0])
         for name, node in pairs
@@ -86,10 +86,6 @@ def _begin_states(model: ModelProto) -> dict[str, str]:
             model.graph.output.add(name=node.input[0])
             nodes.remove(node)
     return dict(first.values())
-
-
-def _variable(node: NodeProto) -> str:
-    return next((a.s.decode() for a in node.attribute if a.name == "variable_id"), "")
 
 
 def _read(model: ModelProto, folder: Path) -> Any:

@@ -81,7 +81,7 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
         return f"{constraints.devices[device[op]].codegen} is the fastest codegen of its subgraph: {times} ({word}); {why}"
 
     changed = replace(assignment, device=device, because=because)
-    if assignment.objective is None or _same(device, assignment.device):
+    if assignment.objective is None or np.array_equal(device, assignment.device):
         return changed
     return replace(
         changed,
@@ -89,10 +89,6 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
         bound=None,
         objective_name="latency, codegen per subgraph",
     )
-
-
-def _same(first: Ints, second: Ints) -> bool:
-    return bool(np.array_equal(first, second))
 
 
 @dataclass(frozen=True)
@@ -186,13 +182,9 @@ class Placement:
             self, devices=devices, constraints=replace(self.constraints, devices=devices)
         )
 
-    @property
+    @cached_property
     def device_of_op(self) -> Ints:
         """[op] index of the device; a constant has the device of its first consumer."""
-        return self._device_with_constants
-
-    @cached_property
-    def _device_with_constants(self) -> Ints:
         device = self.assignment.device.copy()
         device_of_subgraph = [self.device_number(s.device) for s in self.division.subgraphs]
         first: dict[str, int] = {}

@@ -32,7 +32,7 @@ from editor.kinds import Kind, too_close
 from editor.placement.choices import PolicyName
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import estimate
-from editor.text import human_seconds, pluralize
+from editor.text import counted, human_seconds, pluralize
 from editor.workspace.plan import Plan, partition
 
 Graphs = tuple[Graph, Graph]
@@ -541,7 +541,8 @@ def text_of(found: ModelDiff, most: int = _MOST_LINES) -> str:
         lines.append("nothing came, went or changed")
     for word, sign, ops in (("came", "+", found.came), ("went", "-", found.went)):
         if ops:
-            lines.append(f"{word}: {pluralize(len(ops), 'op')} ({_types(ops)})")
+            types = counted((op.type for op in ops), _MOST_TYPES)
+            lines.append(f"{word}: {pluralize(len(ops), 'op')} ({types})")
             lines += _some([_line(sign, op) for op in ops], most)
     if found.changed:
         lines.append(f"changed: {pluralize(len(found.changed), 'op')}")
@@ -583,13 +584,6 @@ def compared_times(found: ModelDiff) -> str:
     if too_close(before, after, *kinds):
         return ": no difference that such figures can tell"
     return f": {'shorter' if after < before else 'longer'}"
-
-
-def _types(ops: Sequence[DiffOp]) -> str:
-    counts = Counter(op.type for op in ops).most_common()
-    shown_types = ", ".join(f"{number:,} {kind}" for kind, number in counts[:_MOST_TYPES])
-    rest = len(counts) - _MOST_TYPES
-    return f"{shown_types} and {pluralize(rest, 'more type')}" if rest > 0 else shown_types
 
 
 def _line(sign: str, op: DiffOp) -> str:

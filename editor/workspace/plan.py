@@ -49,7 +49,7 @@ from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.energy import Energy, energy_of
-from editor.placement.kept import learned_since, moved_ops, with_affinity
+from editor.placement.kept import Recipe, learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import RunMemory
@@ -67,7 +67,6 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
-    from editor.placement.kept import Recipe
     from editor.workspace.importing import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
@@ -644,8 +643,6 @@ class Plan:
 
 
 def _recipe(placement: Placement, prompt: Placement | None) -> Recipe:
-    from editor.placement.kept import Recipe
-
     graph = placement.graph
     return Recipe(
         str(graph.path.absolute()),
