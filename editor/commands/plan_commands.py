@@ -32,11 +32,10 @@ from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import Settings, solve
-from editor.placement.remarks import remarks
+from editor.placement.remarks import remarks, wrong_types
 from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
-from editor.placement.wrong_types import wrong_types
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
 from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened

@@ -19,6 +19,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
+from editor.placement.choices import Grouping, check_options, grouping_of, policy_of
 from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import (
     Costs,
@@ -30,12 +31,10 @@ from editor.placement.costs import (
 )
 from editor.placement.device_profile import costs_of
 from editor.placement.policies.problem import Floats, Problem, busiest_load, busy_seconds
-from editor.placement.policies.registry import assign, check_options, policy_of
-from editor.placement.policies.task import Assignment, Task
+from editor.placement.policies.task import Assignment, Task, assign
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
-from editor.placement.subgraphs.grouping import Grouping, grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability, for_model
 from editor.text import human_seconds
