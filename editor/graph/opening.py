@@ -31,7 +31,6 @@ from onnx import (
 
 from editor.arguments import KEEP_FUNCTIONS
 from editor.errors import ModelError
-from editor.graph.asked_types import infer_types, is_accepted
 from editor.graph.attributes import (
     bodies_of,
     distinct_name,
@@ -41,6 +40,7 @@ from editor.graph.attributes import (
     values_of,
 )
 from editor.graph.graph import Graph, element_name
+from editor.graph.inference import infer_types, is_accepted
 from editor.graph.static_values import EXACT_TYPES, StaticValues
 
 
