@@ -263,11 +263,8 @@ class Placement:
     @cached_property
     def forced_ops(self) -> list[int]:
         """Ops that were pinned by force to a device that cannot run them."""
-        placed = self.placed_ops
-        ops: list[int] = placed[
-            ~self.constraints.able[placed, self.assignment.device[placed]]
-        ].tolist()
-        return ops
+        able = self.constraints.able[np.arange(len(self.graph)), self.assignment.device]
+        return np.flatnonzero(self.constraints.placed & ~able).tolist()
 
     @cached_property
     def run_memory(self) -> RunMemory:
@@ -294,9 +291,8 @@ class Placement:
 
     def ops_on(self, name: str) -> list[int]:
         """Ops that a device runs, without constants."""
-        placed = self.placed_ops
-        ops: list[int] = placed[self.assignment.device[placed] == self.device_number(name)].tolist()
-        return ops
+        there = self.assignment.device == self.device_number(name)
+        return np.flatnonzero(self.constraints.placed & there).tolist()
 
     def ops_of(self, subgraphs: Sequence[int]) -> list[int]:
         """Ops of the given subgraphs, without constants."""
