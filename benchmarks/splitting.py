@@ -31,8 +31,7 @@ from benchmarks.record import record
 from editor.execution.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.placement.choices import SUBGRAPH_RULES
-from editor.placement.subgraphs.grouping import grouping_of
+from editor.placement.choices import SUBGRAPH_RULES, grouping_of
 
 
 def write(path: Path, predecessors: list[list[int]]) -> Path:

@@ -9,6 +9,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,7 @@ def _print_warning(
 
 
 def _use_scheduler(options: argparse.Namespace) -> None:
-    from editor.runtimes.machines.connection import (
-        connection_of,
-        use,
-    )  # takes time to import, and few need it
+    from editor.runtimes.machines.connection import connection_of, use  # few need it
 
     use(connection_of(options))
 
@@ -118,10 +116,7 @@ def _command(name: str) -> Command:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m editor",
-        description="Split a model over devices.",
-    )
+    parser = argparse.ArgumentParser("python -m editor", description="Split a model over devices.")
     parser.add_argument("--version", action="version", version=f"hetero-editor {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan_commands(commands)
@@ -145,15 +140,79 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands: Any, name: str, function: str, text: str) -> argparse.ArgumentParser:
+def _add(
+    commands: Any,
+    name: str,
+    function: str,
+    text: str,
+    *shared: Callable[[argparse.ArgumentParser], object],
+) -> argparse.ArgumentParser:
+    """A command; each of ``shared`` adds an argument that others have, too."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text)
     parser.set_defaults(command=function)
+    for add in shared:
+        add(parser)
     return parser
 
 
+def _plan(command: argparse.ArgumentParser) -> None:
+    command.add_argument("plan", type=Path)
+
+
+def _threads(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
+    )
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", action="store_true", help="print the result as one JSON document"
+    )
+
+
+def _json_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json",
+        nargs="?",
+        const=Path("-"),
+        type=Path,
+        metavar="F",
+        help="write the result as JSON into a file; without one, print it in place of the text",
+    )
+
+
+def _strict(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with the error where a subgraph fails, in place of solving again without the ops at fault",
+    )
+
+
+def _define(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="N=V",
+        type=_size,
+        help="the size of a dimension that the model leaves open, by its name or INPUT[AXIS]; or the value of an input of one "
+        "number, which chooses a branch of an If",
+    )
+    command.add_argument(
+        "--keep-functions",
+        action="append_const",
+        dest="define",
+        const=(KEEP_FUNCTIONS, 1),
+        help="leave calls of local functions closed: each is one op",
+    )
+
+
 def _add_plan_commands(commands: Any) -> None:
-    devices = _add(commands, "devices", "plan_commands.devices", "what this machine really has")
-    _add_json(devices)
+    devices = _add(
+        commands, "devices", "plan_commands.devices", "what this machine really has", _json
+    )
     devices.add_argument(
         "--links", action="store_true", help="measure the links between the machines, for costs"
     )
@@ -163,6 +222,8 @@ def _add_plan_commands(commands: Any) -> None:
         "partition",
         "plan_commands.partition",
         "divide a model and write plan, DOT files and log",
+        _json,
+        _define,
     )
     partition.add_argument(
         "model",
@@ -198,7 +259,6 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument(
         "--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment
     )
-    _add_define(partition)
     partition.add_argument(
         "--context",
         type=int,
@@ -227,7 +287,6 @@ def _add_plan_commands(commands: Any) -> None:
         choices=sorted(SUBGRAPH_RULES),
         help="how ops of a device form subgraphs; default: minimal, as few as possible",
     )
-    _add_json(partition)
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
 
     models = _add(
@@ -235,6 +294,8 @@ def _add_plan_commands(commands: Any) -> None:
         "set",
         "plan_commands.set_models",
         "place several models behind one answer, such as an encoder and a decoder, on one device table",
+        _json,
+        _define,
     )
     models.add_argument("models", nargs="+", help="models, or a folder of them")
     models.add_argument("--devices", default="HETERO", metavar="SPEC")
@@ -248,11 +309,9 @@ def _add_plan_commands(commands: Any) -> None:
         type=_times,
         help="runs of a model for one answer; default: 64 of one with a state, 20 of a denoiser, 1 of others",
     )
-    _add_define(models)
     models.add_argument(
         "--to", default="", choices=sorted(FORMATS), help="export each plan in this format, too"
     )
-    _add_json(models)
     models.add_argument("--out", metavar="DIR", type=Path, help="for set.json and the plans")
 
     sizes = _add(
@@ -260,24 +319,19 @@ def _add_plan_commands(commands: Any) -> None:
         "sizes",
         "plan_commands.sizes",
         "a plan's decisions at several sizes of the inputs, side by side",
+        _plan,
+        _json_file,
     )
-    sizes.add_argument("plan", type=Path)
     sizes.add_argument(
         "sizes",
         nargs="+",
         metavar="NAME=N,N",
-        help=(
-            'e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"'
-        ),
+        help='e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"',
     )
-    _add_json_file(sizes)
 
-    run = _add(commands, "run", "plan_commands.run", "run a plan once")
-    run.add_argument("plan", type=Path)
+    run = _add(commands, "run", "plan_commands.run", "run a plan once", _plan, _json, _strict)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
     run.add_argument("--outputs", type=Path, metavar="F.npz", help="where to write the outputs")
-    _add_strict(run)
-    _add_json(run)
 
 
 def _add_measure_commands(commands: Any) -> None:
@@ -286,11 +340,11 @@ def _add_measure_commands(commands: Any) -> None:
         "bench",
         "measure_commands.bench",
         "measure plans against each other and against the unsplit model",
+        _json_file,
+        _strict,
     )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help=_INPUTS)
-    _add_json_file(bench)
-    _add_strict(bench)
     bench.add_argument(
         "--memory",
         action="store_true",
@@ -319,9 +373,9 @@ def _add_measure_commands(commands: Any) -> None:
         "profile",
         "measure_commands.profile",
         "measure what each op takes on each real device of a plan",
+        _plan,
+        _json,
     )
-    profile.add_argument("plan", type=Path)
-    _add_json(profile)
     _add_measure_options(profile, seconds=2.0, modes=False)
 
     tune = _add(
@@ -329,30 +383,13 @@ def _add_measure_commands(commands: Any) -> None:
         "tune",
         "measure_commands.tune",
         "try the best few plans for real and write the fastest",
+        _plan,
+        _json,
     )
-    tune.add_argument("plan", type=Path)
     tune.add_argument(
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
-    _add_json(tune)
     _add_measure_options(tune, seconds=4.0, modes=True)
-
-
-def _add_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--json", action="store_true", help="print the result as one JSON document"
-    )
-
-
-def _add_json_file(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--json",
-        nargs="?",
-        const=Path("-"),
-        type=Path,
-        metavar="F",
-        help="write the result as JSON into a file; without one, print it in place of the text",
-    )
 
 
 def _add_accuracy_command(commands: Any) -> None:
@@ -361,8 +398,10 @@ def _add_accuracy_command(commands: Any) -> None:
         "accuracy",
         "accuracy_commands.accuracy",
         "where a plan loses accuracy: each tensor against a reference, and the first op that leaves the tolerance",
+        _plan,
+        _threads,
+        _json,
     )
-    accuracy.add_argument("plan", type=Path)
     how = accuracy.add_mutually_exclusive_group()
     how.add_argument(
         "--reference",
@@ -389,19 +428,7 @@ def _add_accuracy_command(commands: Any) -> None:
         help="of the largest difference, relative to the largest magnitude; default: by the element type and the precision "
         "of the devices",
     )
-    accuracy.add_argument(
-        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
-    )
     accuracy.add_argument("--csv", type=Path, metavar="F", help="write one row for each tensor")
-    _add_json(accuracy)
-
-
-def _add_strict(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--strict",
-        action="store_true",
-        help="end with the error where a subgraph fails, in place of solving again without the ops at fault",
-    )
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
@@ -413,9 +440,7 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
         parser.add_argument(
             "--requests", type=int, metavar="N", help="in flight, for throughput; default: 4"
         )
-    parser.add_argument(
-        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
-    )
+    _threads(parser)
 
 
 def _add_adapter_commands(commands: Any) -> None:
@@ -424,24 +449,20 @@ def _add_adapter_commands(commands: Any) -> None:
         "adapter-test",
         "measure_commands.adapter_test",
         "check a runtime of another package, see docs/adapters.md",
+        _json,
     )
     adapter.add_argument("name", help="of the runtime, as in backendName")
     adapter.add_argument(
         "--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all"
     )
-    _add_json(adapter)
 
 
 def _add_report_commands(commands: Any) -> None:
-    export = _add(commands, "export", "plan_commands.export", "write a plan for another tool")
-    export.add_argument("plan", type=Path)
-    _add_json(export)
+    export = _add(
+        commands, "export", "plan_commands.export", "write a plan for another tool", _plan, _json
+    )
     export.add_argument(
-        "--to",
-        required=True,
-        choices=[*FORMATS],
-        metavar="FORMAT",
-        help=by_devices(),
+        "--to", required=True, choices=[*FORMATS], metavar="FORMAT", help=by_devices()
     )
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument(
@@ -465,9 +486,9 @@ def _add_report_commands(commands: Any) -> None:
         "plan_commands.import_file",
         "import another tool's device assignments as pins, or measured times "
         "as the profile of a device",
+        _plan,
+        _json,
     )
-    bring.add_argument("plan", type=Path)
-    _add_json(bring)
     bring.add_argument(
         "file",
         type=Path,
@@ -500,9 +521,9 @@ def _add_report_commands(commands: Any) -> None:
         "kit",
         "plan_commands.kit",
         "write a folder that measures a device's ops on another machine",
+        _plan,
+        _json,
     )
-    kit.add_argument("plan", type=Path)
-    _add_json(kit)
     kit.add_argument("--out", required=True, metavar="DIR", type=Path)
     kit.add_argument(
         "--device", default="", metavar="NAME", help="default: the only planned device"
@@ -511,25 +532,21 @@ def _add_report_commands(commands: Any) -> None:
         "--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there"
     )
 
-    why = _add(commands, "why", "plan_commands.why", "explain why an op is where it is")
-    why.add_argument("plan", type=Path)
+    why = _add(
+        commands, "why", "plan_commands.why", "explain why an op is where it is", _plan, _json
+    )
     why.add_argument("key", help="the op's key: the name of its first output")
-    _add_json(why)
-
-
-def _times(text: str) -> tuple[str, float]:
-    name, mark, count = text.rpartition("=")
-    try:
-        if not mark or not name:
-            raise ValueError
-        return name, float(count)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write MODEL=N, such as decoder=64") from None
 
 
 def _add_watch_commands(commands: Any) -> None:
-    check = _add(commands, "check", "watch_commands.check", "fail when a plan got worse: for CI")
-    check.add_argument("plan", type=Path)
+    check = _add(
+        commands,
+        "check",
+        "watch_commands.check",
+        "fail when a plan got worse: for CI",
+        _plan,
+        _json,
+    )
     check.add_argument(
         "--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan"
     )
@@ -546,18 +563,17 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument(
         "--within-memory", action="store_true", help="no device may need more memory than it has"
     )
-    _add_json(check)
 
     watch = _add(
         commands,
         "watch",
         "watch_commands.watch",
         "partition again whenever the model file changes, keeping pins by key",
+        _define,
     )
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
     watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
-    _add_define(watch)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument(
@@ -571,6 +587,8 @@ def _add_audit_commands(commands: Any) -> None:
         "audit",
         "audit_commands.audit",
         "what a configuration that exists really runs where: wanted against actual device of each op",
+        _json,
+        _define,
     )
     audit.add_argument(
         "model", nargs="?", type=Path, help="a model; none with --genai, which names its own"
@@ -598,7 +616,6 @@ def _add_audit_commands(commands: Any) -> None:
         help="names and values of SessionOptions, config_entries, provider_options; what names files or loads code is "
         "left out without --trust",
     )
-    _add_define(audit)
     audit.add_argument(
         "--seconds",
         type=float,
@@ -620,7 +637,6 @@ def _add_audit_commands(commands: Any) -> None:
         metavar="PLAN",
         help="write the actual placement as a plan, each op pinned where it is",
     )
-    _add_json(audit)
 
 
 def _add_advise_command(commands: Any) -> None:
@@ -629,8 +645,9 @@ def _add_advise_command(commands: Any) -> None:
         "advise",
         "audit_commands.advise",
         "try other forms of the ops that a device refuses, or write one of them for a bug report",
+        _plan,
+        _json,
     )
-    advise.add_argument("plan", type=Path)
     advise.add_argument(
         "--repro",
         default="",
@@ -649,7 +666,6 @@ def _add_advise_command(commands: Any) -> None:
         metavar="NAME",
         help="of --repro: the device that refuses the op; default: the first of the plan that does",
     )
-    _add_json(advise)
 
 
 def _add_diff_command(commands: Any) -> None:
@@ -658,6 +674,8 @@ def _add_diff_command(commands: Any) -> None:
         "diff",
         "diff_commands.diff",
         "what came, went and changed between two versions of a model, and where the same devices put each",
+        _json,
+        _define,
     )
     diff.add_argument("before", type=Path, help="a model")
     diff.add_argument("after", type=Path, help="another version of it, in any format that opens")
@@ -669,38 +687,21 @@ def _add_diff_command(commands: Any) -> None:
         "none: places none",
     )
     diff.add_argument("--policy", default="priority", choices=sorted(POLICIES))
-    _add_define(diff)
     diff.add_argument(
         "--out",
         type=Path,
         metavar="F",
         help="write all ops: F.json or F.csv; or a folder for both and the two plans",
     )
-    _add_json(diff)
-
-
-def _add_define(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--define",
-        action="append",
-        default=[],
-        metavar="N=V",
-        type=_size,
-        help="the size of a dimension that the model leaves open, by its name or INPUT[AXIS]; or the value of an input of one "
-        "number, which chooses a branch of an If",
-    )
-    command.add_argument(
-        "--keep-functions",
-        action="append_const",
-        dest="define",
-        const=(KEEP_FUNCTIONS, 1),
-        help="leave calls of local functions closed: each is one op",
-    )
 
 
 def _add_workspace_command(commands: Any) -> None:
-    workspace = commands.add_parser(
-        "workspace", help="list the documents and uploads that the page has stored, or remove some"
+    workspace = _add(
+        commands,
+        "workspace",
+        "plan_commands.workspace",
+        "list the documents and uploads that the page has stored, or remove some",
+        _json,
     )
     workspace.add_argument("action", choices=("list", "remove"))
     workspace.add_argument(
@@ -709,8 +710,6 @@ def _add_workspace_command(commands: Any) -> None:
     workspace.add_argument(
         "--workspace", metavar="W", help="a folder or a database URL; default: the user's"
     )
-    _add_json(workspace)
-    workspace.set_defaults(command="plan_commands.workspace")
 
 
 def _add_worker_command(commands: Any) -> None:
@@ -777,9 +776,17 @@ def _sized(text: str) -> tuple[str, int] | None:
     return (name, int(value)) if name and value.isdigit() else None
 
 
+def _counted(text: str) -> tuple[str, float] | None:
+    name, _, count = text.rpartition("=")
+    with suppress(ValueError):
+        return (name, float(count)) if name else None
+    return None
+
+
 _assignment = _checked(lambda text: _pair(text.rpartition("=")), "KEY=DEVICE")
 _setting = _checked(lambda text: _pair(text.partition("=")), "NAME=VALUE")
 _size = _checked(_sized, "NAME=NUMBER")
+_times = _checked(_counted, "MODEL=N; write the runs for one answer, such as decoder=64")
 _bytes = _checked(parse_bytes, "a number of bytes; write 1MB, 500kB or 1000000")
 _requirement = _checked(parse_requirement, REQUIREMENT)
 _seconds = _checked(parse_seconds, "a time; write 12ms or 0.012")

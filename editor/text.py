@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _MAX_CHARACTERS = 24
@@ -211,6 +212,14 @@ def joined(texts: Sequence[str], word: str = "and") -> str:
 def pluralize(number: int, what: str) -> str:
     """ "1 subgraph", "3,000 ops"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def counted(names: Iterable[str], most: int, more: str = "more type") -> str:
+    """How often each name comes, the commonest first, and how many others there are: "52 Conv, 1 Gemm and 2 more types"."""
+    counts = sorted(Counter(names).items(), key=lambda each: (-each[1], each[0]))
+    said = ", ".join(f"{number:,} {name}" for name, number in counts[:most])
+    rest = len(counts) - most
+    return f"{said} and {pluralize(rest, more)}" if rest > 0 else said
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

@@ -250,9 +250,9 @@ def test_names_to_choose_from_are_those_of_the_registries() -> None:
         SUBGRAPH_RULES,
         PolicyName,
         SubgraphRuleName,
+        grouping_of,
+        policy_of,
     )
-    from editor.placement.policies.registry import policy_of
-    from editor.placement.subgraphs.grouping import grouping_of
 
     assert all(callable(policy_of(name)) for name in POLICIES)
     assert all(callable(grouping_of(name)) for name in SUBGRAPH_RULES)

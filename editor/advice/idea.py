@@ -25,7 +25,7 @@ class Facts:
 
 
 class Idea(RewriteRuleClassBase):
-    """One form of an op for another."""
+    """One form of an op for another. ``root`` is the last op of the pattern, and ``opset`` that of the model."""
 
     title: ClassVar[str]
     """Says which form becomes which."""
@@ -39,12 +39,12 @@ class Idea(RewriteRuleClassBase):
 
     def check(self, context: MatchContext, **values: Any) -> bool:  # type: ignore[override]  # onnxscript calls it so
         """Whether the pattern has an op that a device refuses, and the idea fits it."""
-        self.opset = int(context.model.opset_imports.get("", 0))
+        self.opset, self.root = int(context.model.opset_imports.get("", 0)), context.root
         made = {value.name for node in context.nodes for value in node.outputs}
         return (
             self.opset >= self.least_opset
             and not made.isdisjoint(self.facts.fallen)
-            and self.fits(context.root, **values)
+            and self.fits(self.root, **values)
         )
 
     def fits(self, root: ir.Node, **values: Any) -> bool:
@@ -80,17 +80,7 @@ def whole_numbers(op: Any, numbers: Sequence[int]) -> Any:
 
 def known(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
     """The value of a constant; None where it is none, or is in another file."""
-    tensor = None if value is None else value.const_value
-    if value is not None and tensor is None:
-        maker = value.producer()
-        if maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
-            tensor = maker.attributes["value"].as_tensor()
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
     if tensor is None or isinstance(tensor, ir.ExternalTensor):
         return None
     return np.asarray(tensor.numpy())
-
-
-def integer(node: ir.Node, name: str, default: int) -> int:
-    """An attribute of a node."""
-    attribute = node.attributes.get(name)
-    return default if attribute is None else int(attribute.as_int())

@@ -8,24 +8,30 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxscript.rewriter import RewriteRuleSet
 
-from editor.advice.axes import SplitInThree, SplitInTwo, TransposeOfFewerAxes
-from editor.advice.clip import ClipByMinMax
-from editor.advice.expand import ExpandByMul
-from editor.advice.gelu import ErfByTanh, GeluAsOne, GeluByParts
-from editor.advice.gemm import GemmByParts, MatMulAddAsGemm
-from editor.advice.hard_swish import HardSwishAsOne, HardSwishByParts
-from editor.advice.idea import Facts, Idea
-from editor.advice.indices import NarrowIndices
-from editor.advice.layer_norm import LayerNormAsOne, LayerNormByParts
-from editor.advice.mish import MishAsOne, MishByParts
-from editor.advice.pad import ReflectBySlices
-from editor.advice.pooling import MeanAsPool, PoolAsMean
-from editor.advice.repeat import ResizeByRepeat
-from editor.advice.space import (
-    ConvTransposeByConv,
-    DepthToSpaceByTranspose,
-    SpaceToDepthByTranspose,
+from editor.advice.activations import (
+    ClipByMinMax,
+    ErfByTanh,
+    GeluAsOne,
+    GeluByParts,
+    HardSwishAsOne,
+    HardSwishByParts,
+    MishAsOne,
+    MishByParts,
 )
+from editor.advice.idea import Facts, Idea
+from editor.advice.means import LayerNormAsOne, LayerNormByParts, MeanAsPool, PoolAsMean
+from editor.advice.moves import (
+    DepthToSpaceByTranspose,
+    ExpandByMul,
+    NarrowIndices,
+    ReflectBySlices,
+    ResizeByRepeat,
+    SpaceToDepthByTranspose,
+    SplitInThree,
+    SplitInTwo,
+    TransposeOfFewerAxes,
+)
+from editor.advice.products import ConvTransposeByConv, GemmByParts, MatMulAddAsGemm
 from editor.advice.whole import WHOLE
 from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import editor
-from editor.commands.answers import NOT_MET
+from editor.commands.answers import NOT_MET, answer
 from editor.errors import EditorError
 from editor.kinds import too_close
 from editor.text import human_seconds, pluralize
@@ -78,21 +76,21 @@ def advise(options: argparse.Namespace) -> int:
         for one in found
         if one.model is not None and one.placement is not None
     }
-    if options.json:
-        print(json.dumps([_as_dict(one) | {"plan": _text(written.get(one.idea))} for one in found]))
-        return 0
-    if not found:
-        print("no other form is known of the ops that a device refuses")
+    lines = [] if found else ["no other form is known of the ops that a device refuses"]
     for one in found:
-        print(f"{one.title}: {_verdict(one)}")
-        print(
+        lines += [
+            f"{one.title}: {_verdict(one)}",
             f"  refused ops {one.refused_before} -> {one.refused}, subgraphs {one.subgraphs_before} -> {one.subgraphs}, "
-            f"{human_seconds(one.seconds_before)} -> {human_seconds(one.seconds)} ({one.kind})"
-        )
+            f"{human_seconds(one.seconds_before)} -> {human_seconds(one.seconds)} ({one.kind})",
+        ]
         if one.difference is not None:
-            print(f"  outputs differ by {one.difference:.1g} of their largest magnitude on the CPU")
+            lines.append(
+                f"  outputs differ by {one.difference:.1g} of their largest magnitude on the CPU"
+            )
         if one.idea in written:
-            print(f"  wrote {one.model} and {written[one.idea]}")
+            lines.append(f"  wrote {one.model} and {written[one.idea]}")
+    document = [_as_dict(one) | {"plan": written.get(one.idea)} for one in found]
+    answer(options, document, "\n".join(lines))
     return 0
 
 
@@ -107,11 +105,7 @@ def _verdict(one: Advice) -> str:
 
 def _as_dict(one: Advice) -> dict[str, Any]:
     values = {f.name: getattr(one, f.name) for f in fields(one) if f.name != "placement"}
-    return values | {"model": _text(one.model), "kind": str(one.kind), "helps": one.helps}
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+    return values | {"helps": one.helps}
 
 
 def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
@@ -120,12 +114,8 @@ def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
     found = plan.write_reproduction(options.repro, options.out, options.device)
     for text in found.notes:
         print(f"note: {text}", file=sys.stderr)
-    if options.json:
-        print(json.dumps(asdict(found) | {"paths": [str(path) for path in found.paths]}, indent=1))
-        return 0
-    print(f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}")
+    lines = [f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}"]
     if found.random_weights:
-        print(f"random, not the model's: {', '.join(found.random_weights)}")
-    for path in found.paths:
-        print(f"wrote {path}")
+        lines.append(f"random, not the model's: {', '.join(found.random_weights)}")
+    answer(options, found, "\n".join([*lines, *(f"wrote {path}" for path in found.paths)]))
     return 0

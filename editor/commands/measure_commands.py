@@ -49,26 +49,20 @@ def bench(options: argparse.Namespace) -> int:
         check_correctable(plan.placement, options.mode)  # before the runs, not after them
     requests = _requests(options)
     inputs = str(options.inputs.absolute()) if options.inputs else None
-    service = job_service(options.scheduler)
     results: list[BenchmarkResult] = []
-    try:
-        for group in by_model.values():
-            recipes = {name: plan.recipe() for name, plan in group.items()}
-            results += _follow(
-                service.submit(
-                    tasks.benchmark,
-                    recipes,
-                    options.seconds,
-                    options.mode,
-                    requests,
-                    options.threads,
-                    inputs,
-                    options.memory,
-                    "stop" if options.strict else "solve",
-                )
-            )
-    finally:
-        service.close()
+    for group in by_model.values():
+        results += _run_job(
+            options,
+            tasks.benchmark,
+            {name: plan.recipe() for name, plan in group.items()},
+            options.seconds,
+            options.mode,
+            requests,
+            options.threads,
+            inputs,
+            options.memory,
+            "stop" if options.strict else "solve",
+        )
     lines = []
     for result in results:
         lines += [f"== {result.plan}"] if len(results) > 1 else []

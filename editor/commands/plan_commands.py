@@ -6,8 +6,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from editor.exports.dot import render
 from editor.exports.formats import check
 from editor.files import write_atomic
 from editor.graph.graph import Graph
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.graph.states import parse_lengths, sizes_at_context
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
@@ -33,14 +32,13 @@ from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import Settings, solve
-from editor.placement.remarks import remarks
+from editor.placement.remarks import remarks, wrong_types
 from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
-from editor.placement.wrong_types import wrong_types
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
-from editor.text import human_bytes, human_seconds, in_words, pluralize, shortened
+from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
 from editor.workspace.plan import Plan
@@ -165,17 +163,11 @@ def _print_fallbacks(plan: Plan) -> None:
     )
     found.sort(key=lambda f: -len(f.ops))
     for fallback in found[:_MOST_REASONS]:
-        types = Counter(plan.graph.type_label(op) for op in fallback.ops)
-        ops = ", ".join(f"{types[name]} {name}" for name in fallback.op_types[:_MOST_KINDS])
-        more = (
-            f" and {pluralize(len(types) - _MOST_KINDS, 'more kind')}"
-            if len(types) > _MOST_KINDS
-            else ""
-        )
+        ops = counted(map(plan.graph.type_label, fallback.ops), _MOST_KINDS, "more kind")
         reason = fallback.reason.replace(f" ({fallback.source})", "")
         reason = reason.removeprefix(f"{fallback.op_type}: ")
         by_rule = ", by rule" if fallback.by_rule else ""
-        print(f"  not on {fallback.wanted}: {ops}{more}{by_rule}: {shortened(reason, _REASON)}")
+        print(f"  not on {fallback.wanted}: {ops}{by_rule}: {shortened(reason, _REASON)}")
     if len(found) > _MOST_REASONS:
         print(
             f"  and for {pluralize(len(found) - _MOST_REASONS, 'more reason')}: export --to md lists them"
@@ -274,15 +266,11 @@ def export(options: argparse.Namespace) -> int:
     """Writes a plan for another tool."""
     plan = editor.load_plan(options.plan)
     check(options.to, dict(options.option))
-    written = []
+    written, forms = list[Path](), [form.strip() for form in options.render.split(",") if form]
     for path in plan.export(options.to, options.out, **dict(options.option)):
         written.append(path)
         if path.suffix == ".dot":
-            for form in filter(None, options.render.split(",")):
-                try:
-                    written.append(render(path, form.strip()))
-                except ExportError as error:
-                    print(f"note: {error}", file=sys.stderr)
+            written += _pictures([path], forms)
     answer(options, {"written": written}, "\n".join(f"wrote {path}" for path in written))
     return 0
 
@@ -342,13 +330,11 @@ def load_with_sizes(path: Path, define: Mapping[str, int], context: int | None =
     """A model whose open dimensions have sizes: those of ``--define``, of a context, and proposed ones, which are printed."""
     graph = editor.load_model(path, define)
     if context is not None:
-        define = {**define, **sizes_at_context(graph, context)}
-        graph = editor.load_model(path, define)
-    if not graph.unbound:
-        return graph
-    sizes = proposed_sizes(graph)
-    print(f"sizes assumed: {sizes_text(sizes)}; --define changes them", file=sys.stderr)
-    return editor.load_model(path, {**define, **sizes})
+        graph = editor.load_model(path, {**define, **sizes_at_context(graph, context)})
+    graph, sizes = with_all_sizes(graph)
+    if sizes:
+        print(f"sizes assumed: {sizes_text(sizes)}; --define changes them", file=sys.stderr)
+    return graph
 
 
 def partition(options: argparse.Namespace) -> int:
@@ -457,11 +443,11 @@ def _check_options(options: argparse.Namespace, policy: str) -> None:
         raise EditorError(f"--{name} is for --policy {users}; the policy is {policy}")
 
 
-def _pictures(paths: Iterable[Path]) -> list[Path]:
+def _pictures(paths: Iterable[Path], forms: Sequence[str] = ("svg",)) -> list[Path]:
     """Renders DOT files in parallel, because Graphviz runs in separate processes."""
     drawn = []
     with ThreadPoolExecutor() as pool:
-        for picture in [pool.submit(render, path) for path in paths]:
+        for picture in [pool.submit(render, path, form) for path in paths for form in forms]:
             try:
                 drawn.append(picture.result())
             except ExportError as error:

@@ -148,14 +148,11 @@ def _constant_input(node: ast.expr) -> int | None:
         and isinstance(node.ops[0], ast.NotIn)
         and isinstance(node.left, ast.Constant)
         and isinstance(node.left.value, int)
-        and _is_named(node.comparators[0], "computed")
+        and isinstance(node.comparators[0], ast.Name)
+        and node.comparators[0].id == "computed"
     ):
         return node.left.value
     return None
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _comparison(node: ast.Compare, names: Names) -> tuple[str, list[str]]:

@@ -86,6 +86,13 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
 
 
+def as_devices(devices: Spec | Sequence[Device]) -> tuple[Device, ...]:
+    """A device table that may be made already: devices, or what ``load_devices`` takes."""
+    if isinstance(devices, Sequence) and devices and all(isinstance(d, Device) for d in devices):
+        return tuple(devices)  # type: ignore[arg-type]  # mypy does not see what all of them are
+    return load_devices(devices)  # type: ignore[arg-type]
+
+
 def is_hetero(spec: str) -> bool:
     """Whether a text is ``HETERO`` or begins with ``HETERO:``."""
     return spec.upper().startswith("HETERO:") or spec.upper() == "HETERO"

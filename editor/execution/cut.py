@@ -27,11 +27,10 @@ from editor.errors import ExecutionError, ModelError
 from editor.graph.attributes import op_reads
 from editor.graph.dimensions import bind_sizes
 from editor.graph.fixed_sizes import node_of, size_of
-from editor.graph.graph import Bools, Graph, Ints, TensorKind
+from editor.graph.graph import Bools, Graph, Ints, TensorKind, make_value_info, type_proto
 from editor.graph.model_file import read_again
 from editor.graph.openvino_ir import is_kept_alive
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by
-from editor.graph.value_types import make_value_info, type_proto
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import SubModel

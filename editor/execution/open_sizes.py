@@ -13,11 +13,10 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 from editor.errors import ExecutionError, ModelError
 from editor.graph.attributes import op_reads
 from editor.graph.external_data import weights_problem
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, make_value_info
 from editor.graph.loading import load_model
 from editor.graph.model_file import read_again
-from editor.graph.openvino_shapes import declared_values
-from editor.graph.value_types import make_value_info
+from editor.graph.openvino_ir import declared_values
 from editor.runtimes.base import SubModel
 from editor.runtimes.op_models import MAX_IR_VERSION
 

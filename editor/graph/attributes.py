@@ -114,6 +114,14 @@ def values_in(nodes: Iterable[NodeProto]) -> Iterator[str]:
             yield from values_of(body)
 
 
+def distinct_name(name: str, taken: set[str]) -> str:
+    """A name that no other value has: this one, with primes where it is taken; it is taken then."""
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
+
+
 def attribute_value(text: str) -> Any:
     """The value of an attribute's display text: number, tuple of numbers, or text."""
     try:

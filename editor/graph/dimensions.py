@@ -6,11 +6,11 @@ A dimension is called by its name, or ``input[axis]``; ``?`` is what exporters w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from onnx import ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 
 from editor.errors import ModelError
 
@@ -22,9 +22,7 @@ Dims = tuple[int | str, ...]
 
 
 def dims_of(value: ValueInfoProto) -> Dims:
-    """The declared shape of a value; open dimensions are named."""
-    if not _has_shape(value.type):
-        return ()
+    """The declared shape of a value, () where there is none; open dimensions are named."""
     return tuple(
         _name(value, axis, dim) if _is_open(dim) else dim.dim_value
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
@@ -203,22 +201,16 @@ def bind_sizes(
             wanted[name] = size
     sizes = dimensions.sizes(wanted)
     for value in values:
-        for dim, name in zip(_open_dims(value), _open_names(value), strict=True):
-            expression = None if name in sizes else Expression.parse(name)
-            bound = expression.value(sizes) if expression else sizes.get(name)
+        for dim, text in zip(value.type.tensor_type.shape.dim, dims_of(value), strict=True):
+            if isinstance(text, int):
+                continue
+            expression = None if text in sizes else Expression.parse(text)
+            bound = expression.value(sizes) if expression else sizes.get(text)
             if bound is not None and 0 <= bound < _LARGEST:
                 dim.dim_value = bound
             elif dim.dim_param in _NO_NAMES:
                 dim.ClearField("dim_param")
     return sizes, tuple(name for name in dimensions.names if name not in sizes)
-
-
-def _open_dims(value: ValueInfoProto) -> list[TensorShapeProto.Dimension]:
-    return [d for d in value.type.tensor_type.shape.dim if _is_open(d)]
-
-
-def _open_names(value: ValueInfoProto) -> Iterable[str]:
-    return [dim for dim in dims_of(value) if isinstance(dim, str)]
 
 
 def _is_open(dim: TensorShapeProto.Dimension) -> bool:
@@ -227,7 +219,3 @@ def _is_open(dim: TensorShapeProto.Dimension) -> bool:
 
 def _name(value: ValueInfoProto, axis: int, dim: TensorShapeProto.Dimension) -> str:
     return f"{value.name}[{axis}]" if dim.dim_param in _NO_NAMES else dim.dim_param
-
-
-def _has_shape(proto: TypeProto) -> bool:
-    return bool(proto.HasField("tensor_type") and proto.tensor_type.HasField("shape"))

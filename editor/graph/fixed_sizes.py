@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from editor.graph.asked_types import infer_types
 from editor.graph.graph import Graph, Ints
+from editor.graph.inference import infer_types
 from editor.graph.static_values import ROOTS, is_static
 
 

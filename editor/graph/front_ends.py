@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import ExportError, ModelError
-from editor.files import cache_folder, private_folder
+from editor.files import cache_folder, modified, private_folder
 from editor.graph.pytorch import export_program
 from editor.limits import is_trusted
 from editor.sandbox.worker import run
@@ -188,13 +188,9 @@ def _trim(folder: Path, newest: Path) -> None:
     """Removes the IRs that were not used for the longest time until the folder keeps its limit."""
     left = _KEPT_BYTES
     models = [file for file in folder.iterdir() if file.suffix in (".xml", ".onnx")]
-    for model in sorted(models, key=_last_used, reverse=True):
+    for model in sorted(models, key=modified, reverse=True):
         files = [file for file in folder.glob(f"{model.stem}.*") if file.is_file()]
         left -= sum(file.stat().st_size for file in files)
         if left < 0 and model != newest:
             for file in files:
                 file.unlink(missing_ok=True)
-
-
-def _last_used(path: Path) -> float:
-    return path.stat().st_mtime if path.is_file() else 0.0

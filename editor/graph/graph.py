@@ -7,6 +7,7 @@ in any valid graph; an op without outputs has the key ``#<index>``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -18,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto, TypeProto
+from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.arguments import KEEP_FUNCTIONS
 from editor.graph.external_data import missing_of, not_here
@@ -115,6 +116,39 @@ def shape_of(proto: TypeProto) -> Shape | None:
             else dim.dim_param or "?"
         )
     return tuple(dims)
+
+
+def make_value_info(name: str, kind: str, shape: Shape | None) -> ValueInfoProto:
+    """Declares a value of any type; "?" dimensions stay open."""
+    dims = None if shape is None else [None if d == "?" else d for d in shape]
+    if "(" not in kind:
+        return helper.make_tensor_value_info(name, element_type(kind), dims)
+    return helper.make_value_info(name, _type_proto(kind))
+
+
+def _type_proto(kind: str) -> TypeProto:
+    outer, _, rest = kind.partition("(")
+    inner = rest.removesuffix(")")
+    if outer == "sequence":
+        return helper.make_sequence_type_proto(_type_proto(inner))
+    if outer == "optional":
+        return helper.make_optional_type_proto(_type_proto(inner))
+    if outer == "map":
+        key, _, value = inner.partition(",")
+        return helper.make_map_type_proto(element_type(key), _type_proto(value))
+    if outer == "sparse":
+        return helper.make_sparse_tensor_type_proto(element_type(inner), None)
+    return helper.make_tensor_type_proto(element_type(kind), None)
+
+
+def type_proto(ort_type: str) -> TypeProto:
+    """A type as ONNX Runtime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(int64,tensor(float))``."""
+    plain = re.sub(
+        r"tensor\((\w+)\)",
+        lambda m: {"float": "float32", "double": "float64"}.get(m[1], m[1]),
+        ort_type,
+    )
+    return _type_proto(plain.replace("seq(", "sequence("))
 
 
 def byte_size(dtype: str, shape: Shape | None) -> int:
@@ -409,12 +443,6 @@ class Graph:
         if shape is None:
             return "?"
         return "x".join(map(str, shape)) if shape else "scalar"
-
-    @property
-    def unknown_bytes(self) -> Bools:
-        """[tensor] whether its size is unknown before a run."""
-        unknown: Bools = self.tensor_bytes == UNKNOWN_BYTES
-        return unknown
 
 
 def distinct(values: Ints) -> Ints:

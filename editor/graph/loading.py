@@ -15,9 +15,7 @@ from editor import limits
 from editor.arguments import KEEP_FUNCTIONS, as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
-from editor.graph.asked_types import NeedsSandboxError, infer_types
 from editor.graph.attributes import attributes_of, bodies_of, captured_names
-from editor.graph.branches import Branches, take_known_branches
 from editor.graph.dimension_meanings import lengths_note
 from editor.graph.dimensions import Dims, bind_sizes, input_dims
 from editor.graph.external_data import (
@@ -41,12 +39,12 @@ from editor.graph.graph import (
     element_name,
 )
 from editor.graph.impossible_sizes import impossible_sizes
+from editor.graph.inference import NeedsSandboxError, infer_types
 from editor.graph.model_file import drop_weights, model_of_folder, read_with_hash
-from editor.graph.opening import open_closed, split_define
-from editor.graph.openvino_ir import is_ir_model, source_format
+from editor.graph.opening import Branches, open_closed, split_define, take_known_branches
+from editor.graph.openvino_ir import inferred_values, is_ir_model, source_format
 from editor.graph.openvino_layers import DOMAIN as OPENVINO
 from editor.graph.openvino_layers import onnx_type
-from editor.graph.openvino_shapes import inferred_values
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.pytorch import exported, is_module
 from editor.graph.scopes.paths import module_of

@@ -275,11 +275,8 @@ def _check_functions(model: ModelProto, path: Path) -> None:
 
 def file_sha256(path: str | Path) -> str:
     """SHA-256 of the model file, without external data."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def model_of_folder(path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 A layer becomes a node of the domain ``openvino`` that keeps its text, so that a part is written with its layers as they stand.
 A ``Const`` becomes an initializer whose data is external: its offset and size in the ``.bin``. ``Parameter`` and ``Result``
-become inputs and outputs. The format: https://docs.openvino.ai, "OpenVINO IR format", versions 10 and 11.
+become inputs and outputs. Shapes are those of the file, or where sizes are chosen those that OpenVINO infers. The format:
+https://docs.openvino.ai, "OpenVINO IR format", versions 10 and 11.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from editor import limits
 from editor.errors import ModelError
-from editor.graph.external_data import is_external
-from editor.graph.graph import Shape, element_name, shape_of, type_name
+from editor.graph.external_data import is_external, locations_of
+from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name
 from editor.graph.openvino_layers import DOMAIN, SOURCE, added_attributes, attribute
-from editor.graph.value_types import make_value_info
 
 VERSIONS = (10, 11)
 _LAYER, _INPUT_PORTS, _OUTPUT_PORTS, _ID, _OPSET = "layer", "inputs", "outputs", "id", "opset"
@@ -469,7 +470,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
         writer.layer(tensor, "Const", tensor.name, [], [tensor.name])
     lonely = _lonely_states(graph.node)
     for node in graph.node:
-        if _state_of(node) in lonely:
+        if state_of(node) in lonely:
             writer.alias(node)
         else:
             writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
@@ -480,7 +481,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
     return "\n".join(lines).encode()
 
 
-def _state_of(node: NodeProto) -> str:
+def state_of(node: NodeProto) -> str:
     """The name of the state that a node reads or sets; "" where it does neither."""
     if node.op_type not in ("ReadValue", "Assign"):
         return ""
@@ -491,7 +492,7 @@ def _lonely_states(nodes: Iterable[NodeProto]) -> set[str]:
     """States that nodes only read, or only set."""
     kinds: dict[str, set[str]] = {}
     for node in nodes:
-        if name := _state_of(node):
+        if name := state_of(node):
             kinds.setdefault(name, set()).add(node.op_type)
     return {name for name, found in kinds.items() if len(found) == 1}
 
@@ -543,7 +544,7 @@ class _Writer:
         """A node that passes on what it reads."""
         if not node.input:
             raise ModelError(
-                f"the state {_state_of(node)!r} has no initial value, so that the ops that read and set it must be in one "
+                f"the state {state_of(node)!r} has no initial value, so that the ops that read and set it must be in one "
                 "subgraph: assign what is between them to one device"
             )
         for name in node.output:
@@ -574,3 +575,93 @@ def fix_shapes(model: ModelProto, shapes: Mapping[str, Shape]) -> None:
     for value in model.graph.input:
         if value.name in shapes:
             value.CopyFrom(make_value_info(value.name, type_name(value.type), shapes[value.name]))
+
+
+Values = dict[str, tuple[str, Shape | None]]
+
+
+def declared_values(model: ModelProto) -> Values:
+    """Type and shape of each value that the file declares."""
+    graph = model.graph
+    return {
+        value.name: (type_name(value.type), shape_of(value.type))
+        for value in (*graph.output, *graph.value_info, *graph.input)
+    }
+
+
+def inferred_values(model: ModelProto, folder: Path, sizes: Mapping[str, int]) -> Values:
+    """As ``declared_values``, with the shapes that follow from the present shapes of the inputs.
+
+    A state has the shape that it begins with, as in each run.
+
+    Args:
+        model: its inputs have their sizes.
+        folder: where its weights are.
+        sizes: that were chosen, for messages.
+
+    Raises:
+        ModelError: OpenVINO cannot read the model at these sizes.
+    """
+    values = declared_values(model)
+    has_state = any(node.op_type == "ReadValue" for node in model.graph.node)
+    if not (sizes or has_state) or not all(
+        (folder / name).is_file() for name in locations_of(model)
+    ):
+        return values
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for i, node in enumerate(copy.graph.node):
+        node.name = f"op{i}"
+    names = [list(node.output) for node in copy.graph.node]
+    begun = _begin_states(copy)
+    try:
+        made = _read_by_openvino(copy, folder)
+    except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+        chosen = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        reason = str(error).strip().splitlines()[-1][:300]
+        raise ModelError(
+            f"the model cannot have the sizes {chosen}: OpenVINO says {reason}"
+        ) from error
+    by_name = {op.get_friendly_name(): op for op in made.get_ordered_ops()}
+    for i, outputs in enumerate(names):
+        if (op := by_name.get(f"op{i}")) is not None:
+            for name, output in zip(outputs, op.outputs(), strict=False):
+                values[name] = values[name][0], _shape_of(output.get_partial_shape())
+    for state, first in begun.items():
+        values[state] = values[state][0], values.get(first, values[state])[1]
+    return values
+
+
+def _begin_states(model: ModelProto) -> dict[str, str]:
+    """Removes what sets a state, in place, so that reading it gives its first value; name of the state's tensor -> of that one.
+
+    A state without a first value stays.
+    """
+    nodes = model.graph.node
+    pairs = [(name, node) for node in nodes if (name := state_of(node))]
+    first = {
+        name: (node.output[0], node.input[0])
+        for name, node in pairs
+        if node.op_type == "ReadValue" and node.input
+    }
+    for name, node in pairs:
+        if node.op_type == "Assign" and name in first:
+            model.graph.output.add(name=node.input[0])
+            nodes.remove(node)
+    return dict(first.values())
+
+
+def _read_by_openvino(model: ModelProto, folder: Path) -> Any:
+    import openvino as ov
+
+    data = np.zeros(0, np.uint8)
+    for name in locations_of(model):  # an IR has one file of weights
+        if (folder / name).stat().st_size:
+            data = np.memmap(folder / name, np.uint8, "c")
+    return ov.Core().read_model(write_ir(model), ov.Tensor(data, shared_memory=data.size > 0))
+
+
+def _shape_of(shape: Any) -> Shape | None:
+    if shape.rank.is_dynamic:
+        return None
+    return tuple("?" if dim.is_dynamic else dim.get_length() for dim in shape)

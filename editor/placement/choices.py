@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from editor.arguments import check_one_of, did_you_mean
+from editor.errors import EditorError
+
+if TYPE_CHECKING:
+    from editor.graph.graph import Graph, Ints
+    from editor.placement.policies.task import Assignment, Task
 
 PolicyName = Literal["priority", "rules", "optimal", "memory", "pipeline"]
 SubgraphRuleName = Literal["minimal", "connected", "levels"]
@@ -143,3 +152,41 @@ SUBGRAPH_RULES: dict[str, SubgraphRule] = {
 }
 PRESENT = "this plan"
 """Name of the present plan among others that it is compared with."""
+Policy: TypeAlias = "Callable[[Task], Assignment]"
+Grouping: TypeAlias = "Callable[[Graph, Ints, Ints], Ints]"
+"""(graph, [op] device, placed ops) -> [op] number of the subgraph, in topological order."""
+
+
+@cache
+def policy_of(name: str) -> Policy:
+    """Returns the policy of this name.
+
+    Raises:
+        EditorError: no policy has this name.
+    """
+    check_one_of(name, POLICIES, "unknown policy")
+    policy: Policy = resolve_name(POLICIES[name].home)
+    return policy
+
+
+@cache
+def grouping_of(name: str) -> Grouping:
+    """Returns the rule of this name.
+
+    Raises:
+        EditorError: no rule has this name.
+    """
+    check_one_of(name, SUBGRAPH_RULES, "unknown way to form subgraphs")
+    rule: Grouping = resolve_name(SUBGRAPH_RULES[name].home)
+    return rule
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises ``EditorError`` for an option that no policy has, and for a value that it cannot have."""
+    for name, value in options.items():
+        if name not in OPTIONS:
+            hint = did_you_mean(name, OPTIONS, f"; choose one of: {', '.join(OPTIONS)}")
+            raise EditorError(f"unknown policy option {name!r}{hint}")
+        values = OPTIONS[name].values
+        if values:
+            check_one_of(value, values, f"policy option {name}: it cannot be")

@@ -146,16 +146,11 @@ def constrain(
     pinned[[_op_of(graph, key) for key in pins]] = True
     by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
     allowed &= by_rule
+    placed = (
+        _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
+    )
     constraints = Constraints(
-        graph,
-        devices,
-        able,
-        allowed,
-        ~graph.op_is_constant,
-        pins,
-        forced,
-        tuple(capabilities),
-        ruled,
+        graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled
     )
     labels = [
         as_text(label, f"the target of the pin of {key!r}", PinError) for key, label in pins.items()
@@ -179,12 +174,6 @@ def constrain(
     if refused:
         more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise PinError("\n".join(refused[:10]) + more)
-    placed = (
-        _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
-    )
-    constraints = Constraints(
-        graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled
-    )
     _check_every_op_has_a_device(constraints)
     return constraints
 

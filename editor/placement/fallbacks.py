@@ -14,12 +14,12 @@ from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.kinds import Basis, Kind, too_close
+from editor.placement.choices import grouping_of
 from editor.placement.chosen_costs import aims_at_throughput, assumed_speeds, is_assumed
 from editor.placement.costs import Costs, boundary_seconds, price, subgraph_overheads
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
-from editor.placement.subgraphs.grouping import grouping_of
 from editor.text import in_words
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from editor.devices.published import OpFields
 from editor.errors import EditorError, PinError
 from editor.graph.attributes import all_attribute_names
 from editor.graph.flops import Floats, op_bytes, op_flops
-from editor.graph.graph import Graph, Ints, Rows
+from editor.graph.graph import Bools, Graph, Ints, Rows
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import Costs
@@ -151,19 +152,9 @@ def _check_names(placement: Placement, expression: Expression) -> None:
 
 def same_device_region(placement: Placement, op: int) -> list[int]:
     """The op and every op that ops of the same device connect to it."""
-    graph, placed = placement.graph, placement.division.subgraph_of_op >= 0
-    device = placement.assignment.device
-    seen, stack = {op}, [op]
-    while stack:
-        current = stack.pop()
-        for neighbour in (
-            *graph.predecessors[current].tolist(),
-            *graph.successors[current].tolist(),
-        ):
-            if neighbour not in seen and placed[neighbour] and device[neighbour] == device[op]:
-                seen.add(neighbour)
-                stack.append(neighbour)
-    return sorted(seen)
+    graph, device = placement.graph, placement.assignment.device
+    same: Bools = (placement.division.subgraph_of_op >= 0) & (device == device[op])
+    return sorted(_reachable((graph.predecessors, graph.successors), [op], same))
 
 
 def between(placement: Placement, first: Sequence[int], second: Sequence[int]) -> list[int]:
@@ -174,7 +165,7 @@ def between(placement: Placement, first: Sequence[int], second: Sequence[int]) -
     """
     graph = placement.graph
     for start, end in ((first, second), (second, first)):
-        on_path = _reachable(graph.successors, start) & _reachable(graph.predecessors, end)
+        on_path = _reachable([graph.successors], start) & _reachable([graph.predecessors], end)
         if on_path:
             subgraph_of_op: Ints = placement.division.subgraph_of_op
             return sorted(op for op in on_path | {*first, *second} if subgraph_of_op[op] >= 0)
@@ -187,11 +178,15 @@ def between(placement: Placement, first: Sequence[int], second: Sequence[int]) -
     raise PinError(f"no path leads from {names[0]!r} to {names[1]!r} or vice versa")
 
 
-def _reachable(edges: Rows, start: Sequence[int]) -> set[int]:
+def _reachable(
+    edges: Sequence[Rows], start: Sequence[int], within: Bools | None = None
+) -> set[int]:
+    """Some ops and those that edges lead to from them, by ops for which ``within`` holds."""
     seen, stack = set(start), list(start)
     while stack:
-        for neighbour in edges[stack.pop()].tolist():
-            if neighbour not in seen:
+        op = stack.pop()
+        for neighbour in chain.from_iterable(rows[op].tolist() for rows in edges):
+            if neighbour not in seen and (within is None or within[neighbour]):
                 seen.add(neighbour)
                 stack.append(neighbour)
     return seen
@@ -228,7 +223,7 @@ def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> lis
         result = set(np.flatnonzero(np.isin(subgraph_of_op, subgraph_of_op[start])).tolist())
     elif mode in ("upstream", "downstream"):
         rows = graph.predecessors if mode == "upstream" else graph.successors
-        result = _reachable(rows, start)
+        result = _reachable([rows], start)
     elif mode == "neighbours":
         both = (graph.predecessors, graph.successors)
         result = {*start} | {

@@ -19,6 +19,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
+from editor.placement.choices import Grouping, check_options, grouping_of, policy_of
 from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import (
     Costs,
@@ -30,12 +31,10 @@ from editor.placement.costs import (
 )
 from editor.placement.device_profile import costs_of
 from editor.placement.policies.problem import Floats, Problem, busiest_load, busy_seconds
-from editor.placement.policies.registry import assign, check_options, policy_of
-from editor.placement.policies.task import Assignment, Task
+from editor.placement.policies.task import Assignment, Task, assign
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
-from editor.placement.subgraphs.grouping import Grouping, grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability, for_model
 from editor.text import human_seconds
@@ -81,7 +80,7 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
         return f"{constraints.devices[device[op]].codegen} is the fastest codegen of its subgraph: {times} ({word}); {why}"
 
     changed = replace(assignment, device=device, because=because)
-    if assignment.objective is None or _same(device, assignment.device):
+    if assignment.objective is None or np.array_equal(device, assignment.device):
         return changed
     return replace(
         changed,
@@ -89,10 +88,6 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
         bound=None,
         objective_name="latency, codegen per subgraph",
     )
-
-
-def _same(first: Ints, second: Ints) -> bool:
-    return bool(np.array_equal(first, second))
 
 
 @dataclass(frozen=True)
@@ -186,13 +181,9 @@ class Placement:
             self, devices=devices, constraints=replace(self.constraints, devices=devices)
         )
 
-    @property
+    @cached_property
     def device_of_op(self) -> Ints:
         """[op] index of the device; a constant has the device of its first consumer."""
-        return self._device_with_constants
-
-    @cached_property
-    def _device_with_constants(self) -> Ints:
         device = self.assignment.device.copy()
         device_of_subgraph = [self.device_number(s.device) for s in self.division.subgraphs]
         first: dict[str, int] = {}
@@ -272,11 +263,8 @@ class Placement:
     @cached_property
     def forced_ops(self) -> list[int]:
         """Ops that were pinned by force to a device that cannot run them."""
-        placed = self.placed_ops
-        ops: list[int] = placed[
-            ~self.constraints.able[placed, self.assignment.device[placed]]
-        ].tolist()
-        return ops
+        able = self.constraints.able[np.arange(len(self.graph)), self.assignment.device]
+        return np.flatnonzero(self.constraints.placed & ~able).tolist()
 
     @cached_property
     def run_memory(self) -> RunMemory:
@@ -303,9 +291,8 @@ class Placement:
 
     def ops_on(self, name: str) -> list[int]:
         """Ops that a device runs, without constants."""
-        placed = self.placed_ops
-        ops: list[int] = placed[self.assignment.device[placed] == self.device_number(name)].tolist()
-        return ops
+        there = self.assignment.device == self.device_number(name)
+        return np.flatnonzero(self.constraints.placed & there).tolist()
 
     def ops_of(self, subgraphs: Sequence[int]) -> list[int]:
         """Ops of the given subgraphs, without constants."""

@@ -1,12 +1,16 @@
-"""Finds what there is to say of the devices of a plan: why one has no ops, and what they make of NaN."""
+"""Finds what there is to say of the devices of a plan: why one has no ops, what they make of NaN, and which refuse its type."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+
 import numpy as np
 
+from editor.devices.device import Device
 from editor.graph.graph import Bools, Graph
 from editor.placement.placement import Placement
-from editor.text import pluralize
+from editor.text import joined, pluralize
 
 _MAKERS = frozenset(
     {"Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "Mod", "Pow", "Reciprocal", "Sqrt"}
@@ -63,3 +67,56 @@ def _meets_nan(graph: Graph) -> Bools:
         tests[op] |= bool(tests[graph.successors[op]].any())
     met: Bools = makes | tests
     return met
+
+
+@dataclass(frozen=True)
+class WrongType:
+    """A device that refuses most ops of a plan for their element type."""
+
+    device: Device
+    number: int
+    """Of the device in the table"""
+    has: str
+    """Element type of most of the ops that it refuses"""
+    plan_as: str
+    """The type that it would take, if the model were planned in it"""
+    ops: int
+    """That the plan has on it"""
+
+    @property
+    def text(self) -> str:
+        """ "NPU takes int8 or uint8 only; this model is float32"."""
+        takes = joined(self.device.published.dtypes, "or")
+        return f"{self.device.name} takes {takes} only; this model is {self.has}"
+
+    @property
+    def way_out(self) -> str:
+        """What plans the model in the other type: a name for ``--devices``, or a key of the device table."""
+        entry, preset = self.device.entry, self.device.published.preset
+        how = f"`assumes: {self.plan_as}` in its entry of the device table"
+        if preset and set(entry) <= {"name", "preset"}:
+            how = f"`{self.device.name}({preset} as {self.plan_as})` in --devices"
+        return f"{how} plans it as if the model were converted"
+
+
+def wrong_types(placement: Placement) -> list[WrongType]:
+    """Returns the devices that refuse more than half of the ops for their element type, in the order of the table."""
+    found, placed = [], placement.placed_ops.tolist()
+    for number, device in enumerate(placement.devices):
+        published, reasons = device.published, placement.constraints.capabilities[number].reasons
+        if not published.dtypes or published.assumes:
+            continue
+        counts = Counter(reasons[op] for op in placed)
+        refused = {why: n for why, n in counts.items() if why and published.way_out(why)}
+        if 2 * sum(refused.values()) > len(placed):
+            why = max(refused, key=lambda reason: refused[reason])
+            found.append(
+                WrongType(
+                    device,
+                    number,
+                    why.partition(";")[0],
+                    published.way_out(why),
+                    placement.op_counts[device.name],
+                )
+            )
+    return found

@@ -24,10 +24,9 @@ from onnx import (
 from editor.errors import ModelError
 from editor.graph.attributes import bodies_of, captured_names
 from editor.graph.external_data import is_external, load_tensor
-from editor.graph.graph import Bools, Graph, byte_size, element_name, element_type
+from editor.graph.graph import Bools, Graph, byte_size, element_name, element_type, make_value_info
 from editor.graph.kept_values import fitting_constants, keeps_values
 from editor.graph.model_file import KEPT_TENSOR_BYTES, drop_weights, read_again
-from editor.graph.value_types import make_value_info
 
 MAX_IR_VERSION = 13
 """The newest that ONNX Runtime 1.31 and OpenVINO 2026.4 accept."""

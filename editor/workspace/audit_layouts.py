@@ -17,6 +17,7 @@ from editor.sandbox.worker import Channel
 from editor.workspace.audits import AuditedOp, AuditShare, audit, by_reason, types_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import AUDITED, tidy_name
+from editor.workspace.recorded import settings_of_record
 from editor.workspace.solver import first_decisions
 
 
@@ -146,11 +147,8 @@ def decisions_of(document: Document, found: AuditReport) -> dict[str, Any]:
     if not _has_all(document, found):
         entries = [{**entry, "name": names[str(entry["name"])]} for entry in found.devices]
         return first_decisions(replace(found.settings, pins=pins), entries)
-    graph, able = document.graph, document.placement.constraints.able
-    index = {device.name: i for i, device in enumerate(document.devices)}
-    forced = frozenset(k for k, n in pins.items() if not able[graph.key_index[k], index[n]])
     entries = [dict(device.entry) for device in document.devices]
-    return first_decisions(replace(found.settings, pins=pins, forced=forced), entries)
+    return first_decisions(settings_of_record(document.placement, pins), entries)
 
 
 def _has_all(document: Document, found: AuditReport) -> bool:

@@ -21,7 +21,7 @@ from editor.devices.table import load_devices
 from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.imports.affinity_files import ImportedAffinities
 from editor.imports.matching import Layer, label_of
 from editor.imports.placements import of_layers
@@ -31,9 +31,9 @@ from editor.placement.placement import Placement, Settings, solve
 from editor.placement.rules import label_mask
 from editor.runtimes.base import Value
 from editor.sandbox.worker import run
-from editor.text import pluralize
+from editor.text import counted, pluralize
 from editor.workspace.plan import Plan
-from editor.workspace.recorded import asked_of_hetero, pins_of_all
+from editor.workspace.recorded import asked_of_hetero, pins_of_all, settings_of_record
 from editor.workspace.requirements import Requirement
 
 _COPY = "Memcpy"
@@ -264,11 +264,9 @@ def _with_providers(made: Any, names: Sequence[str]) -> Any:
 
 def _load(path: Path, define: Mapping[str, int] | None, unchecked: list[str]) -> Graph:
     """The model with sizes for all open dimensions; those that were assumed are said."""
-    graph = load_model(path, dict(define or {}))
-    if graph.unbound:
-        sizes = proposed_sizes(graph)
+    graph, sizes = with_all_sizes(load_model(path, dict(define or {})))
+    if sizes:
         unchecked.append(f"sizes assumed, for times and bytes: {sizes_text(sizes)}")
-        graph = load_model(path, {**graph.define, **sizes})
     return graph
 
 
@@ -532,19 +530,14 @@ def _placement(
         warnings.simplefilter("always")
         placement = solve(graph, devices, settings)
     unchecked += [str(warning.message) for warning in caught]
-    able = placement.constraints.able
-    index = {device.name: i for i, device in enumerate(devices)}
-    forced = frozenset(
-        key for key, name in pins.items() if not able[graph.key_index[key], index[name]]
-    )
-    if contradicted := forced & set(affinities):
+    exact = settings_of_record(placement, pins)
+    if contradicted := exact.forced & set(affinities):
         key = min(contradicted)
         op = graph.key_index[key]
         unchecked.append(
             f"{pluralize(len(contradicted), 'op')} are where the editor would not have put them, such as {key!r} on "
-            f"{pins[key]}: {placement.constraints.inability(op, index[pins[key]])}"
+            f"{pins[key]}: {placement.constraints.inability(op, placement.device_number(pins[key]))}"
         )
-    exact = Settings("priority", {}, pins, forced, "connected")
     return solve(graph, devices, exact, placement.constraints.capabilities)
 
 
@@ -595,10 +588,7 @@ def by_reason(astray: Sequence[AuditedOp]) -> list[list[AuditedOp]]:
 
 def types_of(ops: Sequence[AuditedOp]) -> str:
     """The commonest types of some ops, such as ``52 Conv, 35 Clip``."""
-    types = Counter(op.type for op in ops)
-    named = ", ".join(f"{number} {name}" for name, number in types.most_common(_MOST_NAMED))
-    rest = len(types) - _MOST_NAMED
-    return named + (f" and {pluralize(rest, 'more type')}" if rest > 0 else "")
+    return counted((op.type for op in ops), _MOST_NAMED)
 
 
 def json_of(found: Sequence[Audit], requirements: Sequence[Requirement]) -> str:

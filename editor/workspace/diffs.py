@@ -27,12 +27,12 @@ from editor.graph.model_diff import (
     settings_of,
     weights_of_op,
 )
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.kinds import Kind, too_close
 from editor.placement.choices import PolicyName
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import estimate
-from editor.text import human_seconds, pluralize
+from editor.text import counted, human_seconds, pluralize
 from editor.workspace.plan import Plan, partition
 
 Graphs = tuple[Graph, Graph]
@@ -303,10 +303,8 @@ def _graphs(
         if graph.unbound:
             sizes = {name: assumed[name] for name in graph.unbound if name in assumed}
             graph = load_model(graph.path, {**graph.define, **sizes}) if sizes else graph
-            if graph.unbound:
-                sizes |= proposed_sizes(graph)
-                graph = load_model(graph.path, {**graph.define, **sizes})
-            assumed |= sizes
+            graph, proposed = with_all_sizes(graph)
+            assumed |= sizes | proposed
         loaded.append(graph)
     if assumed:
         notes.append(f"sizes assumed: {sizes_text(assumed)}; --define changes them")
@@ -543,7 +541,8 @@ def text_of(found: ModelDiff, most: int = _MOST_LINES) -> str:
         lines.append("nothing came, went or changed")
     for word, sign, ops in (("came", "+", found.came), ("went", "-", found.went)):
         if ops:
-            lines.append(f"{word}: {pluralize(len(ops), 'op')} ({_types(ops)})")
+            types = counted((op.type for op in ops), _MOST_TYPES)
+            lines.append(f"{word}: {pluralize(len(ops), 'op')} ({types})")
             lines += _some([_line(sign, op) for op in ops], most)
     if found.changed:
         lines.append(f"changed: {pluralize(len(found.changed), 'op')}")
@@ -585,13 +584,6 @@ def compared_times(found: ModelDiff) -> str:
     if too_close(before, after, *kinds):
         return ": no difference that such figures can tell"
     return f": {'shorter' if after < before else 'longer'}"
-
-
-def _types(ops: Sequence[DiffOp]) -> str:
-    counts = Counter(op.type for op in ops).most_common()
-    shown_types = ", ".join(f"{number:,} {kind}" for kind, number in counts[:_MOST_TYPES])
-    rest = len(counts) - _MOST_TYPES
-    return f"{shown_types} and {pluralize(rest, 'more type')}" if rest > 0 else shown_types
 
 
 def _line(sign: str, op: DiffOp) -> str:

@@ -61,7 +61,7 @@ def _on_latest(
     """Applies a change to the latest state of the document in the workspace.
 
     Another tab, server or ``Document`` may have changed the document since it was read. The change is applied to the
-    latest state, and retried when another one was stored first, so that no change is overwritten.
+    latest state, and retried when another one was stored first, so that no change is overwritten. It holds the document's lock.
     """
 
     @functools.wraps(change)
@@ -182,12 +182,11 @@ class Document:
     @_on_latest
     def stand_beside(self, taken: Mapping[str, int]) -> None:
         """Has the bytes of each device that the other models of its set take now; where the ops are stays as it is."""
-        with self._lock:
-            before, self._taken = self._placement, dict(taken)
-            self._placement = before.beside(taken)
-            if self._placement is not before:  # pages that show it look at it again
-                self.store.move(self.id, self._tree.cursor, self._tree.tip, SHARE, self.version)
-                self.version += 1
+        before, self._taken = self._placement, dict(taken)
+        self._placement = before.beside(taken)
+        if self._placement is not before:  # pages that show it look at it again
+            self.store.move(self.id, self._tree.cursor, self._tree.tip, SHARE, self.version)
+            self.version += 1
 
     @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
@@ -196,35 +195,34 @@ class Document:
         Returns:
             the refused ops; None when all ops were pinned.
         """
-        with self._lock:
-            constraints = self._placement.constraints
-            name = self.devices[device].name
-            chosen = [op for op in dict.fromkeys(ops) if 0 <= op < len(self.graph)]
-            accepted = [op for op in chosen if force or constraints.able[op, device]]
-            refused = [op for op in chosen if not (force or constraints.able[op, device])]
-            if accepted:
-                pins, forced = self._pins()
-                for op in accepted:
-                    key = self.graph.op_keys[op]
-                    pins[key] = name
-                    forced.discard(key)
-                    if not constraints.able[op, device]:
-                        forced.add(key)
-                self._commit(
-                    f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""),
-                    pins,
-                    forced,
-                )
-            if not refused:
-                return None
-            first = refused[0]
-            what = f"{self.graph.display_name(first)} ({self.graph.type_label(first)})"
-            return Refusal(
-                tuple(refused),
-                name,
-                f"{what}: {constraints.inability(first, device)}",
-                tuple(constraints.inabilities(refused, device)),
+        constraints = self._placement.constraints
+        name = self.devices[device].name
+        chosen = [op for op in dict.fromkeys(ops) if 0 <= op < len(self.graph)]
+        accepted = [op for op in chosen if force or constraints.able[op, device]]
+        refused = [op for op in chosen if not (force or constraints.able[op, device])]
+        if accepted:
+            pins, forced = self._pins()
+            for op in accepted:
+                key = self.graph.op_keys[op]
+                pins[key] = name
+                forced.discard(key)
+                if not constraints.able[op, device]:
+                    forced.add(key)
+            self._commit(
+                f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""),
+                pins,
+                forced,
             )
+        if not refused:
+            return None
+        first = refused[0]
+        what = f"{self.graph.display_name(first)} ({self.graph.type_label(first)})"
+        return Refusal(
+            tuple(refused),
+            name,
+            f"{what}: {constraints.inability(first, device)}",
+            tuple(constraints.inabilities(refused, device)),
+        )
 
     @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:
@@ -308,15 +306,14 @@ class Document:
         Raises:
             PinError: the names differ from those of the device table.
         """
-        with self._lock:
-            by_name = {d.name: d for d in self.devices}
-            if sorted(names) != sorted(by_name):
-                raise PinError(
-                    f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}"
-                )
-            if list(names) != [d.name for d in self.devices]:
-                entries = [dict(by_name[name].entry) for name in names]
-                self._apply(" > ".join(names), self._decisions | {"devices": entries})
+        by_name = {d.name: d for d in self.devices}
+        if sorted(names) != sorted(by_name):
+            raise PinError(
+                f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}"
+            )
+        if list(names) != [d.name for d in self.devices]:
+            entries = [dict(by_name[name].entry) for name in names]
+            self._apply(" > ".join(names), self._decisions | {"devices": entries})
 
     @_on_latest
     def set_devices(
@@ -334,32 +331,31 @@ class Document:
         Raises:
             EditorError: the table is not valid, or leaves an op without a device.
         """
-        with self._lock:
-            devices = load_devices([dict(entry) for entry in entries])
-            plain, renamed = [dict(d.entry) for d in devices], renamed or {}
-            if plain in (self._decisions["devices"], [dict(d.entry) for d in self.devices]):
-                return 0
-            pins, forced = self._pins()
-            pins = {key: renamed.get(label, label) for key, label in pins.items()}
-            kept = self._fitting(pins, forced, devices)
-            decisions = with_new_names(self._decisions, renamed) | {
-                "devices": plain,
-                "pins": kept,
-                "forced": sorted(forced & set(kept)),
-            }
-            what = changed_devices(self.devices, devices)
-            follow_renamed(self.graph, self.devices, devices, renamed)
-            if (
-                decisions["options"].get("costs") == "measured"
-                and best_source(self.graph, devices) != "measured"
-            ):
-                decisions["options"] = {
-                    **decisions["options"],
-                    "costs": "estimate",
-                }  # another device has another profile
-                what += "; costs are estimates until it is profiled"
-            self._apply(what, decisions)
-            return len(pins) - len(kept)
+        devices = load_devices([dict(entry) for entry in entries])
+        plain, renamed = [dict(d.entry) for d in devices], renamed or {}
+        if plain in (self._decisions["devices"], [dict(d.entry) for d in self.devices]):
+            return 0
+        pins, forced = self._pins()
+        pins = {key: renamed.get(label, label) for key, label in pins.items()}
+        kept = self._fitting(pins, forced, devices)
+        decisions = with_new_names(self._decisions, renamed) | {
+            "devices": plain,
+            "pins": kept,
+            "forced": sorted(forced & set(kept)),
+        }
+        what = changed_devices(self.devices, devices)
+        follow_renamed(self.graph, self.devices, devices, renamed)
+        if (
+            decisions["options"].get("costs") == "measured"
+            and best_source(self.graph, devices) != "measured"
+        ):
+            decisions["options"] = {
+                **decisions["options"],
+                "costs": "estimate",
+            }  # another device has another profile
+            what += "; costs are estimates until it is profiled"
+        self._apply(what, decisions)
+        return len(pins) - len(kept)
 
     def settings_on(self, devices: Sequence[Device]) -> Settings:
         """The settings of the plan on another device table: without the pins that do not fit it."""
@@ -408,14 +404,13 @@ class Document:
         Raises:
             EditorError: one of them is unknown, or the policy has no solution.
         """
-        with self._lock:
-            decisions = dict(self._decisions)
-            wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
-            if any(decisions[key] != value for key, value in wanted.items()):
-                self._edit(
-                    _label_of(policy, options, subgraphs),
-                    decisions | wanted,
-                )
+        decisions = dict(self._decisions)
+        wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
+        if any(decisions[key] != value for key, value in wanted.items()):
+            self._edit(
+                _label_of(policy, options, subgraphs),
+                decisions | wanted,
+            )
 
     @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:
@@ -424,14 +419,13 @@ class Document:
         Raises:
             EditorError: a rule names an unknown target, or leaves an op without a device.
         """
-        with self._lock:
-            decisions = dict(self._decisions)
-            plain = [rule.to_dict() for rule in rules]
-            if decisions.get("rules", []) != plain:
-                self._edit(
-                    change_of_rules(parse_rules(decisions.get("rules", [])), rules),
-                    decisions | {"rules": plain},
-                )
+        decisions = dict(self._decisions)
+        plain = [rule.to_dict() for rule in rules]
+        if decisions.get("rules", []) != plain:
+            self._edit(
+                change_of_rules(parse_rules(decisions.get("rules", [])), rules),
+                decisions | {"rules": plain},
+            )
 
     @_on_latest
     def pin(self, ops: Sequence[int], label: str) -> None:
@@ -440,14 +434,13 @@ class Document:
         Raises:
             EditorError: the label is unknown, or an op cannot run on its devices.
         """
-        with self._lock:
-            pins, forced = self._pins()
-            pins |= {self.graph.op_keys[op]: label for op in ops}
-            self._commit(
-                f"{self._what(ops)} → {label}",
-                pins,
-                forced - {self.graph.op_keys[op] for op in ops},
-            )
+        pins, forced = self._pins()
+        pins |= {self.graph.op_keys[op]: label for op in ops}
+        self._commit(
+            f"{self._what(ops)} → {label}",
+            pins,
+            forced - {self.graph.op_keys[op] for op in ops},
+        )
 
     @_on_latest
     def import_affinities(self, path: Path, title: str) -> ImportReport:
@@ -470,10 +463,9 @@ class Document:
         Raises:
             EditorError: the file cannot be read, or does not say of which device it is.
         """
-        with self._lock:
-            plan, report = self.plan.import_profile(path, day=day)
-            self._placement = plan.placement
-            return report
+        plan, report = self.plan.import_profile(path, day=day)
+        self._placement = plan.placement
+        return report
 
     @_on_latest
     def adopt(
@@ -484,11 +476,10 @@ class Document:
         Raises:
             EditorError: the decisions are not valid for this document.
         """
-        with self._lock:
-            entries = self._decisions["devices"] if devices is None else [d.entry for d in devices]
-            decisions = first_decisions(settings, entries)
-            if decisions != self._decisions:
-                (self._edit if devices is None else self._apply)(label, decisions)
+        entries = self._decisions["devices"] if devices is None else [d.entry for d in devices]
+        decisions = first_decisions(settings, entries)
+        if decisions != self._decisions:
+            (self._edit if devices is None else self._apply)(label, decisions)
 
     @_on_latest
     def keep_layout(self, name: str) -> None:
@@ -598,16 +589,15 @@ class Document:
         return self._go(self._tree.redo_target)
 
     def _go(self, number: int | None) -> bool:
-        with self._lock:
-            if number is None or not 0 <= number < len(self._tree.steps):
-                return False
-            tree = self._tree.moved(number)
-            decisions = self._stored(number)
-            placement = self._solve_change(decisions, self._solver.solve_stored)
-            self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
-            self._placement, self._decisions, self._tree = placement, decisions, tree
-            self.version += 1
-            return True
+        if number is None or not 0 <= number < len(self._tree.steps):
+            return False
+        tree = self._tree.moved(number)
+        decisions = self._stored(number)
+        placement = self._solve_change(decisions, self._solver.solve_stored)
+        self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
+        self._placement, self._decisions, self._tree = placement, decisions, tree
+        self.version += 1
+        return True
 
     def _pins(self) -> tuple[dict[str, str], set[str]]:
         settings = self._placement.settings

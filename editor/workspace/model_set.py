@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from editor.arguments import as_mapping, as_path, as_text, shown
 from editor.devices.device import Device
-from editor.devices.table import Spec, load_devices
+from editor.devices.table import Spec, as_devices, load_devices
 from editor.errors import EditorError, ModelError, PlanError
 from editor.files import json_text, parse_json, read_text, write_atomic
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import MODEL_SUFFIXES
-from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.proposed_sizes import with_all_sizes
 from editor.graph.states import states_of
 from editor.kinds import Basis, weakest
 from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, left_out
@@ -353,20 +353,20 @@ def partition_set(
     paths = model_paths(models)
     graphs = _graphs(paths, {} if define is None else as_mapping(define, "define"))
     times = runs_of(graphs, {} if runs is None else as_mapping(runs, "runs"))
-    table = devices if _is_table(devices) else load_devices(devices)  # type: ignore[arg-type]
+    table = as_devices(devices)
     options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
     settings = Settings(as_text(policy, "policy"), options, rules=parse_rules(rules))
     placements = place_set(
         graphs,
         {name: n for name, (n, _) in times.items()},
-        table,  # type: ignore[arg-type]
+        table,
         dict.fromkeys(graphs, settings),
     )
     taken = taken_by_others(placements)
     members = [
         member_of(name, Plan(placements[name].beside(taken[name])), *times[name]) for name in graphs
     ]
-    return ModelSet(members, table)  # type: ignore[arg-type]
+    return ModelSet(members, table)
 
 
 def place_set(
@@ -620,9 +620,7 @@ def _graphs(paths: Sequence[Path], define: Mapping[str, int]) -> dict[str, Graph
         }
         used |= mine.keys()
         graph = load_model(path, mine) if mine else graph
-        if graph.unbound:
-            graph = load_model(path, {**mine, **proposed_sizes(graph)})
-        found[unique_name(path, found)] = graph
+        found[unique_name(path, found)] = with_all_sizes(graph)[0]
     if unknown := [key for key in define if key not in used]:
         raise ModelError(f"no model of the set has a dimension {unknown[0]!r} to choose")
     return found
@@ -676,8 +674,3 @@ def _usual_runs(name: str, graph: Graph) -> float:
     if any(word in name.lower() for word in _DENOISERS) and not states_of(graph):
         return STEPS
     return TOKENS if any(state.axis >= 0 for state in states_of(graph)) else 1
-
-
-def _is_table(devices: Any) -> bool:
-    is_list = isinstance(devices, Sequence) and not isinstance(devices, str)
-    return is_list and len(devices) > 0 and all(isinstance(d, Device) for d in devices)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from editor.arguments import (
     MOST_REQUESTS,
@@ -25,7 +25,7 @@ from editor.arguments import (
     shown,
 )
 from editor.devices.device import Device
-from editor.devices.table import Spec, load_devices
+from editor.devices.table import Spec, as_devices
 from editor.errors import (
     EditorError,
     ExecutionError,
@@ -42,14 +42,14 @@ from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
-from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.graph.states import Lengths
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.energy import Energy, energy_of
-from editor.placement.kept import learned_since, moved_ops, with_affinity
+from editor.placement.kept import Recipe, learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import RunMemory
@@ -67,13 +67,13 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
-    from editor.placement.kept import Recipe
     from editor.workspace.importing import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
     from editor.workspace.widget import PlanWidget
 
 
+_Result = TypeVar("_Result")
 _MOST_SUCCESSORS = 16
 """Times that a plan is solved again in a run."""
 
@@ -287,25 +287,31 @@ class Plan:
         Raises:
             ExecutionError: an input does not fit the model, or a runtime failed.
         """
+        return self._until_it_runs(lambda plan: plan._compiled.run(inputs), lambda: inputs, strict)
+
+    def _until_it_runs(
+        self,
+        work: Callable[[Plan], _Result],
+        inputs: Callable[[], Mapping[str, Value]],
+        strict: bool,
+    ) -> _Result:
+        """What some work with the plan returns, or with the successor that is made of it where a subgraph fails."""
         plan = self
         for _ in range(_MOST_SUCCESSORS):
             plan = plan._successor or plan
             try:
-                return plan._compiled.run(inputs)
+                return work(plan)
             except SubgraphError as error:
                 if strict:
                     raise
-                plan._successor = plan._improved(error, inputs)
+                from editor.execution.learning import improved
+
+                placement, text = improved(plan.placement, error, inputs())
+                warnings.warn(text, stacklevel=3)
+                plan._successor = Plan(placement)
         raise ExecutionError(
             f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
         )
-
-    def _improved(self, error: SubgraphError, inputs: Mapping[str, Value]) -> Plan:
-        from editor.execution.learning import improved
-
-        placement, text = improved(self.placement, error, inputs)
-        warnings.warn(text, stacklevel=3)
-        return Plan(placement)
 
     def benchmark(
         self,
@@ -324,20 +330,14 @@ class Plan:
         from editor.execution.invented_inputs import random_inputs
         from editor.execution.measure.benchmark import Benchmark
 
-        plan = self
-        for _ in range(_MOST_SUCCESSORS):
-            plan = plan._successor or plan
+        def measured(plan: Plan) -> BenchmarkResult:
             placements = {self.graph.name: plan.placement}
-            try:
-                return Benchmark(placements, seconds, mode, requests, threads, inputs).run()[0]
-            except SubgraphError as error:
-                if strict:
-                    raise
-                given = random_inputs(self.graph) if inputs is None else inputs
-                plan._successor = plan._improved(error, given)
-        raise ExecutionError(
-            f"{self.graph.name} was solved {_MOST_SUCCESSORS} times, and still fails"
-        )
+            return Benchmark(placements, seconds, mode, requests, threads, inputs).run()[0]
+
+        def given() -> Mapping[str, Value]:
+            return random_inputs(self.graph) if inputs is None else inputs
+
+        return self._until_it_runs(measured, given, strict)
 
     def accuracy(
         self,
@@ -643,8 +643,6 @@ class Plan:
 
 
 def _recipe(placement: Placement, prompt: Placement | None) -> Recipe:
-    from editor.placement.kept import Recipe
-
     graph = placement.graph
     return Recipe(
         str(graph.path.absolute()),
@@ -690,13 +688,13 @@ def partition(
         UnsupportedOpError: an op that no device may run.
         EditorError: a rule, the policy or one of its options is not one, or no placement fits the memory.
     """
-    graph = _with_sizes(graph if isinstance(graph, Graph) else load_model(graph))
-    is_table = (
-        isinstance(devices, Sequence)
-        and len(devices) > 0
-        and all(isinstance(d, Device) for d in devices)
-    )
-    table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
+    graph, sizes = with_all_sizes(graph if isinstance(graph, Graph) else load_model(graph))
+    if sizes:
+        warnings.warn(
+            f"sizes assumed: {sizes_text(sizes)}; load_model(path, define={{...}}) changes them",
+            stacklevel=2,
+        )
+    table = as_devices(devices)
     options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
     settings = Settings(
         as_text(policy, "policy"),
@@ -719,17 +717,6 @@ def partition(
 
 def _sequence(value: object) -> Sequence[object]:
     return value if isinstance(value, Sequence) else ()
-
-
-def _with_sizes(graph: Graph) -> Graph:
-    if not graph.unbound:
-        return graph
-    sizes = proposed_sizes(graph)
-    warnings.warn(
-        f"sizes assumed: {sizes_text(sizes)}; load_model(path, define={{...}}) changes them",
-        stacklevel=3,
-    )
-    return load_model(graph.path, {**graph.define, **sizes})
 
 
 def load_plan(path: str | Path) -> Plan:

@@ -75,6 +75,19 @@ def pins_of_all(graph: Graph, affinities: Mapping[str, str], last: str) -> dict[
     return pins
 
 
+def settings_of_record(now: Placement, pins: Mapping[str, str]) -> Settings:
+    """The decisions that keep every op where a runtime had it, by force where its device is known not to run it.
+
+    Args:
+        now: a placement of the model on the devices.
+        pins: op key -> device of every op.
+    """
+    key_index, able = now.graph.key_index, now.constraints.able
+    index = {device.name: i for i, device in enumerate(now.devices)}
+    forced = frozenset(key for key, name in pins.items() if not able[key_index[key], index[name]])
+    return Settings("priority", {}, pins, forced, "connected")
+
+
 def hetero_devices(devices: Sequence[Device]) -> dict[str, str]:
     """OpenVINO's name -> name in the table, of the devices that OpenVINO has on this machine; of two alike the first."""
     names: dict[str, str] = {}
@@ -93,9 +106,4 @@ def settings_of_hetero(now: Placement) -> Settings:
     names = hetero_devices(now.devices)
     found = asked_of_hetero(now.graph, now.devices, names)
     pins = pins_of_all(now.graph, found.pins, [*names.values()][-1])
-    index = {device.name: i for i, device in enumerate(now.devices)}
-    able = now.constraints.able
-    forced = frozenset(
-        key for key, name in pins.items() if not able[now.graph.key_index[key], index[name]]
-    )
-    return Settings("priority", {}, pins, forced, "connected")
+    return settings_of_record(now, pins)

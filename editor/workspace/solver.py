@@ -20,11 +20,12 @@ from editor.placement.rules import parse_rules
 from editor.runtimes.base import Capability
 from editor.runtimes.lessons import lessons_path
 from editor.runtimes.registry import capability
+from editor.text import shortened
 
 TEXT = "devices_text"
 """Key of the text of the file that the device table came from; stands in the first revision only."""
 
-_SHORT = 24
+_SHORT = 25
 """Letters of a value that the history names."""
 
 
@@ -63,7 +64,7 @@ def _changed_keys(before: Device, after: Device) -> str:
     keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
     forms = form_fields()
     return ", ".join(
-        f"{forms[k].words if k in forms else k} {_shortened(new[k]) if k in new else 'none'}"
+        f"{forms[k].words if k in forms else k} {shortened(new[k], _SHORT) if k in new else 'none'}"
         for k in keys
     )
 
@@ -77,10 +78,6 @@ def _flat(entry: Mapping[str, Any]) -> dict[str, str]:
         else:
             flat[key] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return flat
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
 
 
 def first_decisions(

@@ -111,7 +111,7 @@ def heads(path: Path) -> Path:
 
 
 def open_shapes(graph: Graph) -> list[str]:
-    return [graph.tensor_names[t] for t in np.flatnonzero(graph.unknown_bytes)]
+    return [graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_bytes < 0)]
 
 
 def test_shapes_from_computed_values_equal_those_of_a_run(

@@ -22,7 +22,7 @@ from benchmarks.block_latency import best_blocks, block_latency
 from editor.devices.table import load_devices
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
-from editor.placement.choices import POLICIES, PolicyEntry, policy_choices
+from editor.placement.choices import POLICIES, PolicyEntry, policy_choices, policy_of
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
@@ -30,7 +30,6 @@ from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
 from editor.placement.policies import latency as latency_policy
 from editor.placement.policies import optimal as optimal_policy
-from editor.placement.policies import registry
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.latency import lower_bound
@@ -627,17 +626,17 @@ def test_a_new_policy_is_a_function_and_an_entry(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     entry = PolicyEntry("editor.placement.policies.last:last", {"": "Last capable device"})
     monkeypatch.setitem(POLICIES, "last", entry)
-    registry.policy_of.cache_clear()
+    policy_of.cache_clear()
     plan = editor.partition(mobilenet, "HETERO:CPU,Interpreter", policy="last")
     assert set(plan.affinity.values()) == {"Interpreter"}
     assert "the last device" in str(plan.why("logits"))
     assert policy_choices()["last"] == "Last capable device"
 
     module.last = lambda _task: Assignment(np.full(3, 0), lambda _op: "")  # type: ignore[attr-defined]
-    registry.policy_of.cache_clear()
+    policy_of.cache_clear()
     with pytest.raises(AssertionError, match="last: "):
         editor.partition(mobilenet, "HETERO:CPU", policy="last")
-    registry.policy_of.cache_clear()
+    policy_of.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import editor
 from editor.graph.graph import Graph
-from editor.placement.wrong_types import wrong_types
+from editor.placement.remarks import wrong_types
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,6 @@ def turns(
     return result
 
 
-__all__ = ["Columns", "Floats", "Wrap", "columns", "turns", "with_ends"]
-
-
 LAYER_GAP = 74.0
 NODE_GAP = 26.0
 LANE_WIDTH = 14.0

@@ -457,6 +457,3 @@ class _Level:
             sides=self.sides,
             small=small,
         )
-
-
-__all__ = ["Box", "NestedDrawing", "draw_nested"]

@@ -253,13 +253,7 @@ class _Cut:
 
     def any_stays(self, ops: list[int], cost: int) -> None:
         """Charges the cost once when any of the ops stays."""
-        if len(ops) == 1:
-            self._arc(ops[0], self.sink, cost)
-        elif cost:
-            helper = self._node()
-            for op in ops:
-                self._arc(op, helper, _NEVER)
-            self._arc(helper, self.sink, cost)
+        self.switches_while_any_stays(self.sink, ops, cost)
 
     def stays_while_any_switches(self, op: int, others: list[int], cost: int) -> None:
         """Charges the cost once when the op stays and any of the others switches."""

@@ -1,4 +1,4 @@
-"""What a policy gets and returns, and the simplest policy."""
+"""What a policy gets and returns, what every policy must hold, and the simplest policy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from editor.arguments import check_one_of
 from editor.graph.graph import Ints
+from editor.placement.choices import policy_of
 from editor.placement.constraints import Constraints
 from editor.placement.costs import Costs
 from editor.text import human_joules, human_seconds
@@ -108,3 +109,29 @@ def priority(task: Task) -> Assignment:
         )
 
     return Assignment(device, because)
+
+
+def assign(name: str, task: Task) -> Assignment:
+    """Runs a policy: every op gets one device of the table, and every placed op one that its row of ``allowed`` permits.
+
+    Pins and rules are part of ``allowed``, so they hold, too.
+
+    Raises:
+        EditorError: the policy finds no solution, or no policy has this name.
+        AssertionError: the policy breaks its promise; a fault of the policy.
+    """
+    assignment = policy_of(name)(task)
+    for read, write in task.constraints.graph.state_pairs:
+        assignment.device[write] = assignment.device[read]
+    device, allowed = assignment.device, task.constraints.allowed
+    assert device.shape == allowed.shape[:1], (
+        f"{name}: {device.shape} devices for {len(allowed)} ops"
+    )
+    assert ((device >= 0) & (device < allowed.shape[1])).all(), f"{name}: no such device"
+    wrong = task.placed[~allowed[task.placed, device[task.placed]]]
+    assert not len(wrong), f"{name}: op {wrong[:1]} is on a device that may not run it"
+    if assignment.objective is not None and assignment.bound is not None:
+        assert assignment.bound <= assignment.objective * (1 + 1e-9), (
+            f"{name}: the bound is above the objective"
+        )
+    return assignment

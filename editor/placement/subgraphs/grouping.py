@@ -1,22 +1,13 @@
-"""Groups ops into subgraphs; the rule of Glow's levels."""
+"""What rules of subgraphs share, and the rule of Glow's levels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from pkgutil import resolve_name
-
 import numpy as np
 
-from editor.arguments import check_one_of
 from editor.graph.graph import Graph, Ints
-from editor.placement.choices import SUBGRAPH_RULES
 
 UNPLACED = -1
 """Number for an op without a subgraph of its own: a constant, copied into each subgraph that reads it."""
-
-Grouping = Callable[[Graph, Ints, Ints], Ints]
-"""(graph, [op] device, placed ops) -> [op] number of the subgraph, in topological order."""
 
 
 def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
@@ -46,15 +37,3 @@ def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
                 current, number = int(device[op]), number + 1
             subgraph_of_op[op] = number
     return subgraph_of_op
-
-
-@cache
-def grouping_of(name: str) -> Grouping:
-    """Returns the rule of this name.
-
-    Raises:
-        EditorError: no rule has this name.
-    """
-    check_one_of(name, SUBGRAPH_RULES, "unknown way to form subgraphs")
-    rule: Grouping = resolve_name(SUBGRAPH_RULES[name].home)
-    return rule

@@ -17,7 +17,7 @@ from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import OrtValue as CValue
 
 from editor.errors import ExecutionError
-from editor.graph.value_types import type_proto
+from editor.graph.graph import type_proto
 from editor.runtimes.base import MemorySpace, Value
 from editor.runtimes.onnxruntime.cuda_streams import Mark, queue_copy, synchronize
 from editor.runtimes.values import (

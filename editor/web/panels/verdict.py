@@ -14,9 +14,9 @@ from editor.graph.states import TOKENS_PER_SECOND, prompt_of_step, unit_of_rate,
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
 from editor.placement.energy import energy_of
+from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
 from editor.placement.unsplit import unsplit_lacks
-from editor.placement.wrong_types import wrong_types
 from editor.text import (
     human_bytes,
     human_joules,

@@ -1,4 +1,4 @@
-"""LayerNormalization by means and arithmetic, and back."""
+"""Other forms of means: LayerNormalization, ReduceMean, GlobalAveragePool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript.rewriter import MatchContext
 
-from editor.advice.idea import Idea, integer, known
+from editor.advice.idea import Idea, known
 
 _EPSILON = 1e-5
 
@@ -20,7 +20,7 @@ class LayerNormByParts(Idea):
     least_opset = 17
 
     def pattern(self, op: Any, x: Any, scale: Any) -> Any:
-        return op.LayerNormalization(x, scale, _allow_other_inputs=True, _outputs=["y"])
+        return op.LayerNormalization(x, scale, _allow_other_inputs=True)
 
     def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
         return (
@@ -30,19 +30,15 @@ class LayerNormByParts(Idea):
             and len([value for value in root.outputs if value.name]) == 1
         )
 
-    def rewrite(self, op: Any, x: ir.Value, scale: ir.Value, y: ir.Value) -> Any:
-        node = y.producer()
-        if node is None:
-            return None
-        rank = len(self.facts.shapes[x.name or ""])
-        axes = list(range(integer(node, "axis", -1) % rank, rank))
-        given = node.attributes.get("epsilon")
-        epsilon = _EPSILON if given is None else given.as_float()
+    def rewrite(self, op: Any, x: ir.Value, scale: ir.Value) -> Any:
+        rank, given = len(self.facts.shapes[x.name or ""]), self.root.attributes
+        axes = list(range(given.get_int("axis", -1) % rank, rank))
+        epsilon = given.get_float("epsilon", _EPSILON)
         centred = op.Sub(x, self.reduce_mean(op, x, axes))
         variance = self.reduce_mean(op, op.Mul(centred, centred), axes)
         spread = op.Sqrt(op.Add(variance, self.like(op, x, epsilon)))
         scaled = op.Mul(op.Div(centred, spread), scale)
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        bias = self.root.inputs[2] if len(self.root.inputs) > 2 else None
         return scaled if bias is None else op.Add(scaled, bias)
 
 
@@ -87,11 +83,49 @@ class LayerNormAsOne(Idea):
 def _is_of_last_axis(value: ir.Value, rank: int) -> bool:
     """Whether a mean is that of the last axis, which it keeps."""
     node = value.producer()
-    if node is None or integer(node, "keepdims", 1) != 1:
-        return False
-    given = node.attributes.get("axes")
-    axes = [] if given is None else list(given.as_ints())
-    if len(node.inputs) > 1 and node.inputs[1] is not None:
-        numbers = known(node.inputs[1])
-        axes = [] if numbers is None else numbers.tolist()
-    return [axis % rank for axis in axes] == [rank - 1]
+    return node is not None and _axes(node, rank) == [rank - 1]
+
+
+def _axes(mean: ir.Node, rank: int) -> list[int]:
+    """The axes of a mean that keeps them, in order; none where they are not known."""
+    if mean.attributes.get_int("keepdims", 1) != 1:
+        return []
+    axes = mean.attributes.get_ints("axes", ())
+    if len(mean.inputs) > 1 and (numbers := known(mean.inputs[1])) is not None:
+        axes = numbers.reshape(-1).tolist()
+    return sorted(axis % rank for axis in axes)
+
+
+class MeanAsPool(Idea):
+    """The mean over all axes behind the channels, which stay as axes of 1."""
+
+    title = "ReduceMean as GlobalAveragePool"
+    types = frozenset({"ReduceMean"})
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        return op.ReduceMean(x, _allow_other_inputs=True)
+
+    def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
+        shape = None if x is None else self.facts.shapes.get(x.name or "")
+        if x is None or shape is None or len(shape) < 3 or not self.is_float(x):
+            return False
+        return _axes(root, len(shape)) == list(range(2, len(shape)))
+
+    def rewrite(self, op: Any, x: ir.Value) -> Any:
+        return op.GlobalAveragePool(x)
+
+
+class PoolAsMean(Idea):
+    """The same backwards."""
+
+    title = "GlobalAveragePool as ReduceMean"
+    types = frozenset({"GlobalAveragePool"})
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        return op.GlobalAveragePool(x)
+
+    def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
+        return x is not None and self.facts.shapes.get(x.name or "") is not None
+
+    def rewrite(self, op: Any, x: ir.Value) -> Any:
+        return self.reduce_mean(op, x, range(2, len(self.facts.shapes[x.name or ""])))

@@ -1,13 +1,14 @@
-"""Types and shapes that ONNX shape inference does not know: ONNX Runtime is asked, and bodies are followed.
+"""Types and shapes of values: as ONNX infers them, with what ops compute; where it knows too little, ONNX Runtime is asked.
 
 ONNX knows neither the ops that ONNX Runtime adds (``com.microsoft``, those of its optimiser, some of the default domain) nor
 the results of a Loop. ONNX Runtime is asked about one op at a time, without weights, so that a model of any size needs little;
-equal ops are asked about once.
+equal ops are asked about once. Bodies are followed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from itertools import count
 from typing import Any
 
@@ -15,11 +16,10 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor import custom_ops
-from editor.graph.attributes import bodies_of, captured_names, rename_values
-from editor.graph.graph import Shape, element_name, shape_of, type_name
-from editor.graph.shapes import LARGEST_RANK, infer_shapes, list_of_sizes
-from editor.graph.static_values import EXACT_TYPES, StaticValues, is_static
-from editor.graph.value_types import make_value_info, type_proto
+from editor.errors import ModelError
+from editor.graph.attributes import bodies_of, captured_names, op_reads, rename_values
+from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name, type_proto
+from editor.graph.static_values import EXACT_TYPES, StaticValues, fold_shapes, is_static
 from editor.sandbox.watch import is_killable
 
 Value = tuple[str, Shape | None]
@@ -29,6 +29,11 @@ _ROUNDS = 6
 """Of asking and inferring: each lets shapes that ops compute depend on what was asked before."""
 _SMALL_BYTES = 8192
 _SILENT = 4
+_LONGEST_LIST = 1 << 20
+_LARGEST_RANK = 1 << 10
+_LENGTH_IS_RANK = {"Reshape": 1, "Expand": 1, "Unsqueeze": 1, "ConstantOfShape": 0}
+"""Ops whose result has as many dimensions as this operand has numbers."""
+_FAILED = "shape inference failed"
 
 
 class NeedsSandboxError(Exception):
@@ -36,7 +41,7 @@ class NeedsSandboxError(Exception):
 
 
 def infer_types(model: ModelProto, asker: Asker | None = None) -> tuple[dict[str, Value], str]:
-    """Type and shape of every value of the main graph, and a note on faults; see ``infer_shapes``.
+    """Type and shape of every value of the main graph, and a note on faults; see ``_infer_shapes``.
 
     Args:
         model: nodes in topological order; data of large initializers may be missing.
@@ -45,7 +50,7 @@ def infer_types(model: ModelProto, asker: Asker | None = None) -> tuple[dict[str
     Raises:
         NeedsSandboxError: ONNX Runtime is to be asked, and this process must outlive that.
     """
-    values, note = infer_shapes(model)
+    values, note = _infer_shapes(model)
     if not any(_is_open(node, values) for node in model.graph.node):
         return values, note
     if not is_killable():
@@ -57,8 +62,105 @@ def infer_types(model: ModelProto, asker: Asker | None = None) -> tuple[dict[str
         if not found:
             break
         known |= found
-        values, note = infer_shapes(model, known)
+        values, note = _infer_shapes(model, known)
     return values, note
+
+
+def _infer_shapes(
+    model: ModelProto, known: Mapping[str, Value] | None = None
+) -> tuple[dict[str, Value], str]:
+    """Type and shape of every value of the main graph, and a note that describes faults ("" when none).
+
+    Declared shapes of internal tensors are used where inference from the inputs gives no result; where the two
+    contradict each other, inference is right. Both give way to what is ``known`` of inner values.
+
+    Raises:
+        ModelError: an op would have a result of more dimensions than any tensor.
+    """
+    _check_ranks(model)
+    known = known or {}
+    declared = [v for v in model.graph.value_info if v.name not in known]
+    model.graph.ClearField("value_info")
+    model.graph.value_info.extend(make_value_info(name, *value) for name, value in known.items())
+    values, note = _infer(model, known)
+    if declared:
+        wrong = {
+            v.name
+            for v in declared
+            if _contradict(values.get(v.name), (type_name(v.type), shape_of(v.type)))
+        }
+        model.graph.value_info.extend(v for v in declared if v.name not in wrong)
+        values, note = _infer(model, known)
+        if wrong:
+            note = (
+                note
+                or f"the file declares wrong shapes for {len(wrong)} tensors ({', '.join(sorted(wrong)[:3])}); ignored"
+            )
+    return (values, note) if note.startswith(_FAILED) else (fold_shapes(model, values), note)
+
+
+def _infer(model: ModelProto, known: Mapping[str, Value]) -> tuple[dict[str, Value], str]:
+    note = ""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+        if not _has_long_lists(inferred):
+            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # noqa: BLE001  # the C++ library raises several unrelated types
+        inferred, note = model, f"{_FAILED}: {str(error).strip().splitlines()[0][:200]}"
+    values: dict[str, Value] = {}
+    for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
+        have = values.get(value.name)
+        if have is None or have[1] is None or "?" in have[1]:
+            values[value.name] = (type_name(value.type), shape_of(value.type))
+    for name, right in known.items():
+        have = values.get(name)
+        if have is None or not have[0] or have[1] is None or _contradict(have, right):
+            values[name] = right
+    return values, note
+
+
+def _check_ranks(model: ModelProto) -> None:
+    """Refuses shapes of very many dimensions before ONNX makes each of them."""
+    lengths = {
+        v.name: v.type.tensor_type.shape.dim[0].dim_value
+        for v in (*model.graph.input, *model.graph.value_info)
+        if len(v.type.tensor_type.shape.dim) == 1
+    }
+    lengths |= {t.name: t.dims[0] for t in model.graph.initializer if len(t.dims) == 1}
+    for node in model.graph.node:
+        operand = _list_of_sizes(node)
+        if lengths.get(operand, 0) > _LARGEST_RANK:
+            name = node.name or ", ".join(node.output)
+            raise ModelError(
+                f"op {name!r} ({node.op_type}) takes a shape from {operand!r}, which is "
+                f"{lengths[operand]} numbers long: no tensor has so many dimensions"
+            )
+
+
+def _list_of_sizes(node: NodeProto) -> str:
+    """The operand of a node that has as many numbers as the result has dimensions, or ""."""
+    place = _LENGTH_IS_RANK.get(node.op_type)
+    return node.input[place] if place is not None and place < len(node.input) else ""
+
+
+def _has_long_lists(model: ModelProto) -> bool:
+    """Whether a tensor of one dimension is longer than any shape: ONNX would make a symbol for each of its elements."""
+    values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    return any(
+        len(dims := v.type.tensor_type.shape.dim) == 1 and dims[0].dim_value > _LONGEST_LIST
+        for v in values
+    )
+
+
+def _contradict(inferred: Value | None, declared: Value) -> bool:
+    if inferred is None or not inferred[0] or inferred[1] is None or declared[1] is None:
+        return False
+    if inferred[0] != declared[0] or len(inferred[1]) != len(declared[1]):
+        return True
+    return any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        for a, b in zip(inferred[1], declared[1], strict=True)
+    )
 
 
 def _is_open(node: NodeProto, values: Mapping[str, Value]) -> bool:
@@ -108,17 +210,15 @@ class Asker:
         self, node: NodeProto, operands: Mapping[str, Value], constants: Mapping[str, TensorProto]
     ) -> list[Value] | None:
         """Types of the outputs that a node has; None where ONNX Runtime does not know the op, or refuses it."""
-        graph, asked = GraphProto(name="types"), NodeProto()
-        asked.CopyFrom(node)
+        graph, asked = GraphProto(name="types"), deepcopy(node)
         asked.name = asked.doc_string = ""
         asked.ClearField("metadata_props")
         captured = {name: name for name in captured_names(node)}
         own = {name: f"operand {i}" for i, name in enumerate(dict.fromkeys(node.input)) if name}
         for name, called in [*own.items(), *captured.items()]:
             if name in constants:
-                tensor = graph.initializer.add()
-                tensor.CopyFrom(constants[name])
-                tensor.name = called
+                graph.initializer.append(constants[name])
+                graph.initializer[-1].name = called
             else:
                 graph.input.append(make_value_info(called, *operands[name]))
         asked.input[:] = [own.get(name, "") for name in node.input]
@@ -174,8 +274,7 @@ def is_accepted(model: ModelProto) -> bool:
     """
     if not is_killable():
         raise NeedsSandboxError
-    asked = ModelProto()
-    asked.CopyFrom(model)
+    asked = deepcopy(model)
     del asked.graph.initializer[:]
     for tensor in model.graph.initializer:
         if tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() > _least(tensor):
@@ -204,8 +303,7 @@ def _asked(model: ModelProto) -> list[Value] | None:
     scalars = [name for name, (kind, shape) in answers.items() if "(" not in kind and shape == ()]
     if scalars:  # or of unknown rank: both are written as []
         ranks = [f"rank of {name}" for name in scalars]
-        shaped = ModelProto()
-        shaped.CopyFrom(model)
+        shaped = deepcopy(model)
         shaped.graph.node.extend(
             helper.make_node("Shape", [name], [rank])
             for name, rank in zip(scalars, ranks, strict=True)
@@ -310,15 +408,14 @@ class _Answers:
         return needed
 
     def _results(self, node: NodeProto) -> list[Value] | None:
-        operands = [*(name for name in node.input if name), *captured_names(node)]
-        if not all(self.now.get(name, _UNKNOWN)[0] for name in operands):
+        if not all(self.now.get(name, _UNKNOWN)[0] for name in op_reads(node)):
             return None
         if not _domain(node) and node.op_type == "If":
             return self._results_of_if(node)
         if not _domain(node) and node.op_type == "Loop":
             return self._results_of_loop(node)
-        length = (self.now.get(list_of_sizes(node), _UNKNOWN)[1] or (0,))[0]
-        if isinstance(length, int) and length > LARGEST_RANK:
+        length = (self.now.get(_list_of_sizes(node), _UNKNOWN)[1] or (0,))[0]
+        if isinstance(length, int) and length > _LARGEST_RANK:
             return None  # ONNX Runtime would make each of the dimensions
         return self.asker.results(node, self.now, self.constants)
 
@@ -376,9 +473,8 @@ class _Answers:
         holder = helper.make_node("If", [], [], body=body)
         for name in captured_names(holder):
             if name in self.constants:
-                tensor = graph.initializer.add()
-                tensor.CopyFrom(self.constants[name])
-                tensor.name = name
+                graph.initializer.append(self.constants[name])
+                graph.initializer[-1].name = name
             elif (known := self.now.get(name, _UNKNOWN))[0]:
                 graph.input.append(make_value_info(name, *known))
             else:
