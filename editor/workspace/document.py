@@ -51,6 +51,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 SHARE = "what the other models of its set take"
 """Stands among the changes of a document where only that is another one."""
+_PINNED = frozenset({"pins", "forced"})
+"""Decisions that a stroke changes"""
 _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
@@ -227,15 +229,14 @@ class Document:
     @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:
         """Removes the pins of the given ops, or all pins; returns their number."""
-        with self._lock:
-            pins, forced = self._pins()
-            keys = list(pins) if ops is None else [self.graph.op_keys[op] for op in ops]
-            removed = [key for key in keys if pins.pop(key, None) is not None]
-            if removed:
-                unpinned = [self.graph.key_index[key] for key in removed]
-                label = "reset to automatic" if ops is None else f"unpin {self._what(unpinned)}"
-                self._commit(label, pins, forced - set(removed))
-            return len(removed)
+        pins, forced = self._pins()
+        keys = list(pins) if ops is None else [self.graph.op_keys[op] for op in ops]
+        removed = [key for key in keys if pins.pop(key, None) is not None]
+        if removed:
+            unpinned = [self.graph.key_index[key] for key in removed]
+            label = "reset to automatic" if ops is None else f"unpin {self._what(unpinned)}"
+            self._commit(label, pins, forced - set(removed))
+        return len(removed)
 
     @_on_latest
     def keep_others(self) -> int:
@@ -246,31 +247,30 @@ class Document:
         Raises:
             PinError: the last step moved no other op.
         """
-        with self._lock:
-            earlier, label = self._tree.undo_target, self._tree.current.label
-            decisions = self._stored(earlier) if earlier is not None else {}
-            if decisions.get("devices") != self._decisions["devices"]:
-                raise PinError("The last step did not move other ops around a pin.")
-            was = self._solver.solve_stored(decisions).assignment.device
-            pins, forced = self._pins()
-            kept: dict[str, str] = {}
-            placement = self._placement
-            while True:
-                moved = np.flatnonzero(was != placement.assignment.device).tolist()
-                keys = {op: self.graph.op_keys[op] for op in moved}
-                new = {
-                    key: self.devices[was[op]].name for op, key in keys.items() if key not in pins
-                }
-                if not new:
-                    break
-                kept |= new
-                pins |= new
-                trial = {**self._decisions, "pins": dict(pins), "forced": sorted(forced)}
-                placement = self._solve_change(trial)
-            if not kept:
-                raise PinError("The last step did not move other ops around a pin.")
-            self._commit(f"{label}, {pluralize(len(kept), 'other op')} kept", pins, forced)
-            return len(kept)
+        earlier, label = self._tree.undo_target, self._tree.current.label
+        decisions = self._stored(earlier) if earlier is not None else {}
+        if any(
+            decisions.get(key) != self._decisions[key] for key in self._decisions.keys() - _PINNED
+        ):
+            raise PinError("The last step did not move other ops around a pin.")
+        was = self._solver.solve_stored(decisions).assignment.device
+        pins, forced = self._pins()
+        kept: dict[str, str] = {}
+        placement = self._placement
+        while True:
+            moved = np.flatnonzero(was != placement.assignment.device).tolist()
+            keys = {op: self.graph.op_keys[op] for op in moved}
+            new = {key: self.devices[was[op]].name for op, key in keys.items() if key not in pins}
+            if not new:
+                break
+            kept |= new
+            pins |= new
+            trial = {**self._decisions, "pins": dict(pins), "forced": sorted(forced)}
+            placement = self._solve_change(trial)
+        if not kept:
+            raise PinError("The last step did not move other ops around a pin.")
+        self._commit(f"{label}, {pluralize(len(kept), 'other op')} kept", pins, forced)
+        return len(kept)
 
     def region(self, op: int) -> list[int]:
         """The op and the ops of the same device that are connected to it."""

@@ -585,3 +585,6 @@ def test_ops_are_kept_only_after_a_stroke_that_moved_some(state: AppState, tmp_p
     )
     answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 1})
     assert "did not move other ops" in answer["message"] and document.history.cursor == 0
+    document.set_automatic("optimal", {}, "minimal")
+    answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 2})
+    assert "did not move other ops" in answer["message"], "a policy is not a stroke"
