@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from editor import limits
-from editor.arguments import MOST_TOKENS
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, is_by_names, load_devices, text_of_table
 from editor.errors import (
@@ -36,7 +35,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.graph.states import Lengths, makes_one_token, prompt_at
+from editor.graph.states import Lengths
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -44,7 +43,7 @@ from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8
-from editor.web.benchmark_state import BenchmarkState, JobOptions
+from editor.web.benchmark_state import BenchmarkState, JobOptions, first_options
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
 from editor.web.open_request import EarlierWorkError, OpenRequest
@@ -401,6 +400,8 @@ class AppState:
         resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
         room = "with" if found.is_roomy else "without"
         said = f"The longest context found: {found.tokens:,} tokens, {room} room for what runtimes add."
+        if document.placement.settings.pins:
+            said += " Without the pins a longer one may fit."
         self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())
         return resized
 
@@ -536,13 +537,7 @@ class AppState:
     def job_options(self, document: Document) -> JobOptions:
         """What was chosen for the last measurement of a document; else what its sizes say of tokens."""
         last = self.benchmarks.get(document.id)
-        if last is not None:
-            return last.options
-        graph = document.graph
-        return JobOptions(
-            mode="tokens" if makes_one_token(graph) else "latency",
-            prompt=min(prompt_at(graph), MOST_TOKENS) or JobOptions.prompt,
-        )
+        return first_options(document.placement) if last is None else last.options
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document.

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError
+from editor.graph.states import makes_one_token, prompt_at
+from editor.placement.placement import Placement
+from editor.placement.state_memory import full_at
 from editor.sandbox.jobs import Job
 from editor.workspace.document import Document
 from editor.workspace.plan import Plan
@@ -28,6 +32,16 @@ class JobOptions:
     """Tokens of the prompt, where tokens are measured"""
     new: int = 32
     """Tokens to generate"""
+
+
+def first_options(placement: Placement) -> JobOptions:
+    """What a first measurement measures: tokens at the context of the sizes, as far as the answer fits behind it."""
+    graph, full = placement.graph, full_at(placement)
+    prompt = min(prompt_at(graph), MOST_TOKENS) or JobOptions.prompt
+    if full is not None and full >= JobOptions.new:
+        prompt = max(min(prompt, full - JobOptions.new), 1)
+    mode = "tokens" if makes_one_token(graph) else "latency"
+    return JobOptions(mode=mode, prompt=prompt)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from editor.errors import EditorError, WorkspaceError
 from editor.graph.graph import Ints
+from editor.graph.states import what_a_run_makes
 from editor.placement.choices import SUBGRAPH_RULES, policy_choices
 from editor.placement.device_profile import load_profile
+from editor.text import in_words, pluralize
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.controls import static_html
@@ -24,7 +27,7 @@ from editor.web.edits import apply
 from editor.web.panels.devices import outcome
 from editor.web.panels.notice import notice, refusal_notice, watts_notice
 from editor.web.panels.parts import problem
-from editor.web.panels.status import status
+from editor.web.panels.status import last_shown, status
 from editor.web.panels.verdict import verdict
 from editor.web.sets import follow_set
 from editor.web.view import figures_of, policy_value, view_of
@@ -60,6 +63,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
     """
     document, queue = state.document(document_id), state.pages.get(request.page)
     with queue.lock:
+        shown = last_shown(document)
         edits = queue.numbered(request.edits)
         before = queue.before(edits, lambda: _refreshed(document))
         document.refresh()
@@ -84,6 +88,8 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
             or _added(document, request, before)
             or _other_rule(document, request, before)
             or _moved_too(document, request, before)
+            or _new_costs(document, request, before, shown)
+            or _solved_anew(document, request)
             or _no_change(document, request, before)
         )
         panels: dict[str, m.Component | None] = {
@@ -215,6 +221,8 @@ def _other_rule(document: Document, request: m.Edits, before: _Before) -> _Said 
     return text, notice(text)
 
 
+_LEAST_CHANGE = 0.005
+"""Share of a time from which a change is told"""
 _FEW_MOVED = 10
 """Ops that move with others that are painted, without a word"""
 
@@ -224,13 +232,43 @@ def _moved_too(document: Document, request: m.Edits, before: _Before) -> _Said |
     last = request.edits[-1] if request.edits else None
     if not isinstance(last, m.Paint):
         return None
-    changed = np.flatnonzero(before.devices != document.placement.assignment.device)
+    placed = document.placement.placed_ops
+    changed = placed[before.devices[placed] != document.placement.assignment.device[placed]]
     others = len(np.setdiff1d(changed, last.ops))
     if others <= max(_FEW_MOVED, len(last.ops)):
         return None
     policy = policy_choices()[policy_value(document.placement.settings)]
     text = f"{others:,} other ops moved, too: “{policy}” placed the rest anew around the pins."
     return text, notice(text, command=("keep-others", "Keep them where they were"))
+
+
+def _new_costs(
+    document: Document, request: m.Edits, before: _Before, shown: Mapping[str, Any] | None
+) -> _Said | None:
+    """Says what a profile that came since changes: the time that is worked out, and where the policy places ops."""
+    now = figures_of(document)
+    if not request.edits or request.edits[-1].do != "show" or not shown or now["rate"]:
+        return None
+    new, old = now["predicted"], shown["predicted"]
+    if not new or not old or abs(new - old) < _LEAST_CHANGE * old:
+        return None
+    placed = document.placement.placed_ops
+    moved = int((before.devices != document.placement.assignment.device)[placed].sum())
+    words = [in_words(*each) for each in ((new, now["rough"]), (old, shown["rough"]))]
+    made = what_a_run_makes(document.graph)
+    text = f"By the new costs {words[0]}{made}, {words[1]} before"
+    text += f"; the policy placed {pluralize(moved, 'op')} elsewhere." if moved else "."
+    return text, notice(text)
+
+
+def _solved_anew(document: Document, request: m.Edits) -> _Said | None:
+    """Says so where a step of the history is not the placement that it was, as a policy has other costs now."""
+    if not request.edits or request.edits[-1].do not in ("undo", "redo", "step"):
+        return None
+    if not document.solved_anew:
+        return None
+    text = f"“{document.history.current.label}” is solved by the present costs: ops are elsewhere than they were at that step."
+    return text, notice(text)
 
 
 def _lost_profile(document: Document, request: m.Edits, before: _Before) -> _Said | None:

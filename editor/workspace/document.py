@@ -10,8 +10,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
@@ -111,6 +109,8 @@ class Document:
         self._taken: dict[str, int] = {}
         """Device -> bytes that the other models of its set take now; without one, those of the device table hold"""
         self._placement = self._solver.solve_stored(self._decisions)
+        self._left: dict[int, str] = {}
+        """Step -> fingerprint of the placement when it was left"""
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
 
@@ -139,6 +139,12 @@ class Document:
     def devices_text(self) -> str:
         """The device table as YAML, with the comments of the file that it came from."""
         return table_text([d.entry for d in self.devices], self._original.get(TEXT, ""))
+
+    @property
+    def solved_anew(self) -> bool:
+        """Whether the current step was left with another placement than it has now: costs have changed since."""
+        left = self._left.get(self._tree.cursor)
+        return left is not None and left != self._placement.fingerprint
 
     @property
     def history(self) -> HistoryTree:
@@ -258,7 +264,8 @@ class Document:
         kept: dict[str, str] = {}
         placement = self._placement
         while True:
-            moved = np.flatnonzero(was != placement.assignment.device).tolist()
+            placed = placement.placed_ops  # those that only follow others have no part in it
+            moved = placed[was[placed] != placement.assignment.device[placed]].tolist()
             keys = {op: self.graph.op_keys[op] for op in moved}
             new = {key: self.devices[was[op]].name for op, key in keys.items() if key not in pins}
             if not new:
@@ -595,6 +602,7 @@ class Document:
         decisions = self._stored(number)
         placement = self._solve_change(decisions, self._solver.solve_stored)
         self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
+        self._left[self._tree.cursor] = self._placement.fingerprint
         self._placement, self._decisions, self._tree = placement, decisions, tree
         self.version += 1
         return True
@@ -623,6 +631,7 @@ class Document:
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
         placement = self._solve_change(decisions)  # raises before the document changes
         step = self.store.append(self.id, self._tree.cursor, label, decisions, self.version)
+        self._left[self._tree.cursor] = self._placement.fingerprint
         self._placement, self._decisions, self._tree = (
             placement,
             dict(decisions),

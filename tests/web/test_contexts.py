@@ -16,9 +16,11 @@ from editor.graph.states import Lengths
 from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile, forget_profile, save_profile
+from editor.placement.state_memory import full_at
 from editor.placement.unsplit import unsplit_lacks
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
+from editor.web.benchmark_state import first_options
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
@@ -228,6 +230,36 @@ def test_the_way_out_of_a_busy_profile_is_another_one(
         said = str(verdict(document))
         assert ("data-command='run-bench-profile'" in said) == bool(signs)
         assert "State them in Devices" not in said
+
+
+def test_measured_tokens_contradict_the_profile_that_predicted_them(
+    document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """16.5 ms a token stood beside "predicted 5.98 ms" without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    count = len(document.placement.placed_ops)
+    for device in document.devices:
+        seconds = dict.fromkeys(document.graph.op_keys, 0.006 / count)
+        save_profile(
+            document.graph, device, DeviceProfile("x", 0.006, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+        )
+    document.set_automatic("priority", {"costs": "measured"}, "minimal")
+    document.keep_run(tokens(120, 0.0062), "automatic", document.placement)
+    assert "doubtful" not in str(status(document))
+    document.keep_run(tokens(2000, 0.0165), "automatic", document.placement)
+    assert "doubtful" not in str(status(document)), "at another context"
+    document.keep_run(tokens(120, 0.0165), "automatic", document.placement)
+    said = str(status(document))
+    assert "doubtful" in said and "Measured 16.5 ms: these costs are 2.8x too low" in said
+
+
+def test_the_first_measurement_of_tokens_fits_into_memory(tight: Document) -> None:
+    """After "Longest" the fields had the whole context as the prompt, and an answer beyond it."""
+    tight.pin(tight.placement.placed_ops[-1:].tolist(), "Host")
+    full = full_at(tight.placement)
+    assert full is not None
+    options = first_options(tight.placement)
+    assert options.prompt + options.new <= full or full < options.new
 
 
 def test_a_profile_of_other_sizes_is_said_below_the_costs(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import EXAMPLES
 from decoders import fused_decoder, plain_decoder
@@ -36,6 +36,7 @@ from editor.web.messages import (
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import outcome, pins_summary
 from editor.web.panels.profiles import profiles_view
+from editor.web.panels.status import status
 from editor.web.routes import canvas_routes
 from editor.web.view import figures_of
 from editor.workspace.document import Document
@@ -310,7 +311,7 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
     """After *Profile* the plan was that of the former costs: the sidebar said one latency, the status bar another."""
     cpu = next(d for d in document.devices if not d.planned)
     kinds = dict.fromkeys(document.graph.op_keys, 0)
-    used, unprofiled, label = [], [], ""
+    used, unprofiled, label, said = [], [], "", []
     try:
         for number, each in enumerate((1.0, 1e-12)):  # slow, then fast
             seconds = dict.fromkeys(document.graph.op_keys, each)
@@ -322,7 +323,9 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
             )
             if not number:
                 document.set_automatic("optimal", {"costs": "measured"}, "minimal")
-            do(state, document, do="show")
+                status(document)
+            answer = sent(state, document, "costs", {"do": "show", "sequence": 1 + number})
+            said.append(answer["message"])
             used.append([d.name for d in document.placement.used_devices])
             unprofiled.append("No op runs on a device that has a profile" in str(outcome(document)))
         steps, label = document.history.current.number, document.history.current.label
@@ -333,7 +336,40 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
         "no step of the history"
     )
     assert unprofiled == [True, False]
+    assert not said[0]
+    assert re.match(r"By the new costs .* before; the policy placed \d+ ops elsewhere\.$", said[1])
     assert label == "Optimal: least latency (costs from a profile)", "nothing is measured"
+
+
+def test_a_step_that_other_costs_solve_otherwise_says_so(
+    state: AppState, document: Document
+) -> None:
+    """Undo after a profile led to a plan that had never been there."""
+    cpu = next(d for d in document.devices if not d.planned)
+    kinds = dict.fromkeys(document.graph.op_keys, 0)
+
+    def profiled(each: float) -> None:
+        seconds = dict.fromkeys(document.graph.op_keys, each)
+        figures = DeviceProfile("x", each, seconds, kinds, ("k",), 0, 0, 0, 0, 0, 1)
+        save_profile(document.graph, cpu, figures)
+
+    said = []
+    try:
+        profiled(1.0)
+        document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+        for sequence, each in ((1, 1.0), (3, 1e-12)):
+            document.paint([int(document.placement.placed_ops[0])], 0)
+            profiled(each)
+            sent(state, document, "anew", {"do": "show", "sequence": sequence})
+            answer = sent(state, document, "anew", {"do": "undo", "sequence": sequence + 1})
+            said.append(answer["message"])
+    finally:
+        profile_path(document.graph, cpu).unlink()
+        document.set_automatic("priority", {}, "minimal")
+    assert "present costs" not in said[0]
+    assert said[1].endswith(
+        "is solved by the present costs: ops are elsewhere than they were at that step."
+    )
 
 
 def test_the_ops_that_have_a_profile_are_counted_where_the_others_are_estimated(
@@ -565,13 +601,15 @@ def test_a_stroke_after_which_most_of_the_plan_changes_sides_says_so(
     before = split.placement.assignment.device
     layers = [op for op in split.placement.placed_ops.tolist() if before[op] == 0][:20]
     answer = sent(state, split, "w", {"do": "paint", "ops": layers, "device": 1, "sequence": 1})
-    moved = set(np.flatnonzero(before != split.placement.assignment.device)) - set(layers)
+    ops = split.placement.placed_ops
+    moved = set(ops[(before != split.placement.assignment.device)[ops]].tolist()) - set(layers)
     assert len(moved) > 20
     said = f"{len(moved)} other ops moved, too: “Optimal within memory” placed the rest anew around the pins."
     assert answer["message"] == said
     sent(state, split, "w", {"do": "keep-others", "sequence": 2})
-    stayed = np.flatnonzero(before != split.placement.assignment.device)
-    assert set(stayed.tolist()) <= set(layers), "the others are where they were"
+    assert split.placement.placed_ops.tolist() == ops.tolist(), "constants have no pins"
+    other = ops[(before != split.placement.assignment.device)[ops]]
+    assert set(other.tolist()) <= set(layers), "the others are where they were"
     assert split.history.current.label.endswith("other ops kept")
     assert split.undo() and len(split.placement.settings.pins) == len(layers)
     last = [int(split.placement.placed_ops[-1])]

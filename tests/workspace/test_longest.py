@@ -60,8 +60,8 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     name = context_dim(found.graph)
     tokens = found.graph.define[name]
     room = "with" if has_room else "without"
-    said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add."
-    assert state.greeting(found.id) == said
+    said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
+    assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
     over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes
     assert over, "no longer one has room"

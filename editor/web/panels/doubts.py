@@ -15,7 +15,9 @@ from editor.web.view import (
     predicted_of,
     unsplit_ways,
 )
+from editor.workspace.contexts import is_at_sizes
 from editor.workspace.document import Document
+from editor.workspace.history import Run
 
 _NOISE = 2.0
 """Times that a busy machine may be slower; what was measured on one contradicts costs that are further off."""
@@ -29,7 +31,7 @@ def doubt_of_costs(document: Document) -> str:
     Of a plan that was not measured, the newest benchmark of another plan tells: of profiles as long as they are those of then,
     of estimates by the unsplit model beside it.
     """
-    if measured_run(document, "latency") is not None:
+    if _measured_step(document) is not None:
         return _contradiction(document, predicted_of(document)[0] or 0.0)
     if costs_value(document) != "measured":
         return _contradiction_of_unsplit(document)
@@ -46,9 +48,16 @@ def doubt_of_costs(document: Document) -> str:
     )
 
 
+def _measured_step(document: Document) -> Run | None:
+    """What was measured of this plan that its latency is a prediction of: runs, or tokens of about the same context."""
+    tokens = measured_run(document, "tokens")
+    at_sizes = tokens is not None and is_at_sizes(document.graph, tokens)
+    return tokens if at_sizes else measured_run(document, "latency")
+
+
 def _contradiction(document: Document, seconds: float) -> str:
     """How far a latency that was worked out is from that which was measured of this plan; "" where it is near or unknown."""
-    run = measured_run(document, "latency")
+    run = _measured_step(document)
     if run is None or not seconds:
         return ""
     factor = seconds / float(run.figures["median"])
@@ -98,7 +107,7 @@ def doubtful_badge(document: Document) -> html.Span | None:
 
     An estimate beside a measurement of the same plan needs no other sign.
     """
-    if costs_value(document) != "measured" and measured_run(document, "latency") is not None:
+    if costs_value(document) != "measured" and _measured_step(document) is not None:
         return None
     why = doubt_of_costs(document)
     return (
@@ -110,7 +119,7 @@ def doubtful_badge(document: Document) -> html.Span | None:
 
 def way_to_profile(document: Document) -> html.Button | None:
     """Stands beside an estimate that a quiet measurement contradicts, where no profile is there."""
-    run = measured_run(document, "latency")
+    run = _measured_step(document)
     if run is None or has_profile(document) or run.figures.get("report", {}).get("disturbances"):
         return None
     why = _contradiction(document, predicted_of(document)[0] or 0.0)

@@ -135,7 +135,7 @@ def planned_badge(text: str = "planned") -> html.Span:
 
 _MEANING = {
     Kind.ESTIMATE: "Worked out from shapes and the stated peaks of the devices; nothing was run",
-    Kind.PREDICTION: "Worked out from a profile of the model; this plan did not run",
+    Kind.PREDICTION: "Worked out from a profile of the model; not measured",
     Kind.MEASUREMENT: "Of runs of exactly this plan on these devices",
 }
 

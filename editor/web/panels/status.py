@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dash import html
 
@@ -29,9 +30,17 @@ from editor.workspace.longest import FAR_CONTEXT
 _CLOSER = "Closer than such figures can tell: a profile or a benchmark can"
 
 
+_shown: WeakKeyDictionary[Document, Mapping[str, Any]] = WeakKeyDictionary()
+
+
+def last_shown(document: Document) -> Mapping[str, Any] | None:
+    """The figures that the status bar had last; None before it was drawn."""
+    return _shown.get(document)
+
+
 def status(document: Document, before: Mapping[str, Any] | None = None) -> list[Any]:
     """Figures with their change against ``before``."""
-    now = figures_of(document)
+    _shown[document] = now = figures_of(document)
     before = before or now
     unknown = f" + {now['unknown']} of unknown size" if now["unknown"] else ""
     parts = [
