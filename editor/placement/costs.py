@@ -34,7 +34,10 @@ class ColdStart:
 
 
 def gaps(device: Ints, seconds: Floats) -> Floats:
-    """[subgraph] seconds that ops of others ran since the last subgraph of its device; runs follow each other.
+    """[subgraph] seconds that ops of others ran before it, as far as its device's own did not make up for them since.
+
+    A second of its own ops makes up for one of others: a subgraph of one op does not warm a device for the long one after it.
+    Runs follow each other.
 
     Args:
         device: [subgraph] device, in the order in which they run.
@@ -46,7 +49,12 @@ def gaps(device: Ints, seconds: Floats) -> Floats:
         mine = np.flatnonzero(device == d)
         before = np.roll(end[mine], 1)
         before[0] -= end[-1]  # in the run before
-        found[mine] = np.maximum(end[mine] - seconds[mine] - before, 0.0)
+        others = np.maximum(end[mine] - seconds[mine] - before, 0.0)
+        walk = np.concatenate([[0.0], np.cumsum(np.tile(others - seconds[mine], 2))])
+        left = walk - np.minimum.accumulate(
+            walk
+        )  # of earlier gaps, as the waits of a queue (Lindley)
+        found[mine] = others + left[len(mine) : 2 * len(mine)]
     found[found < _ROUNDING * end[-1:].sum()] = 0.0  # of the sums; a fit would divide by it
     return found
 
