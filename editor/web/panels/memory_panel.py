@@ -354,29 +354,34 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     until = state.roomy_until
     end = max(2 * until if until else 0, 2 * state.context, _LEAST_CONTEXT)
     contexts = np.linspace(0, end, _CONTEXTS).astype(int).tolist()
-    top = state.needed(end)
+    top = state.taken(end)
+
+    def style(context: int) -> dict[str, str]:
+        """Of a bar: what the runtime adds is lighter."""
+        taken = max(state.taken(context), 1)
+        share = f"{100 * state.needed(context) / taken:.2f}%"
+        lighter = f"color-mix(in srgb, {colour} 50%, transparent)"
+        ramp = f"linear-gradient(to top, {colour} {share}, {lighter} {share})"
+        return {"height": f"{100 * taken / top:.2f}%", "background": ramp}
+
     bars = [
         html.Span(
-            html.Span(
-                style={
-                    "height": f"{100 * state.needed(context) / top:.2f}%",
-                    "backgroundColor": colour,
-                }
-            ),
+            html.Span(style=style(context)),
             className="over" if until is not None and context > until else "",
             **{"data-reading": _reading(state, device, context)},
         )
         for context in contexts
     ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
-    ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
+    ends = tuple(f"{tokens:,} tokens: {human_bytes(state.taken(tokens))}" for tokens in (0, end))
     each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
     full = f"; full at about {until:,} tokens" if until else ""
+    lighter = "; lighter: its runtime" if state.added else ""
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
     return html.Div(
         [
             html.P(
-                [html.B("As the context grows"), f": {each}{full}"],
+                [html.B("As the context grows"), f": {each}{full}{lighter}"],
                 className="hint",
                 title=f"{state.text()}.",
             ),
@@ -388,11 +393,12 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
 
 def _reading(state: StateMemory, device: Device, context: int) -> str:
     """What the growth shows under the pointer."""
-    needed = state.needed(context)
-    text = f"{context:,} tokens of context: {state.device} needs {human_bytes(needed)} (estimate)"
+    needed, taken = state.needed(context), state.taken(context)
+    added = f", {human_bytes(taken)} with what its runtime adds" if state.added else ""
+    text = f"{context:,} tokens of context: {state.device} needs {human_bytes(needed)}{added} (estimate)"
     if state.limit is None or state.roomy_until is None:
         return text
-    over = f"{human_bytes(device.lacking(needed))} too much"
+    over = f"{human_bytes(device.lacking(taken))} too much"
     return f"{text} of {device.limit_text}: {'fits' if context <= state.roomy_until else over}"
 
 
