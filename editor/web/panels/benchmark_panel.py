@@ -362,10 +362,17 @@ def tokens_view(result: TokenBenchmark, lacking: Mapping[str, str] | None = None
             [setting, " ", None if simulated else kind_badge(Kind.MEASUREMENT)],
             className="hint wide",
         ),
-        plain_table(heads if simulated else [*heads, "The plan is"], rows) if rows else None,
-        None
-        if simulated
-        else plain_table(("Context (tokens before)", "A token then takes"), contexts),
+        html.Div(
+            [
+                plain_table(heads if simulated else [*heads, "The plan is"], rows)
+                if rows
+                else None,
+                None
+                if simulated
+                else plain_table(("Context (tokens before)", "A token then takes"), contexts),
+            ],
+            className="beside-tables",
+        ),
         *(
             html.P(note, className="hint wide")
             for note in notes

@@ -54,7 +54,7 @@ from editor.web.panels.layout_figures import (
     spread_of_ops,
     why_no_speed,
 )
-from editor.web.panels.parts import basis_badge, kind_badge
+from editor.web.panels.parts import basis_badge, kind_badge, same_as
 from editor.web.panels.sizes_panel import sizes_form
 from editor.web.panels.verdict import over_memory
 from editor.web.panels.versions import versions_form
@@ -82,8 +82,6 @@ from editor.workspace.layouts import (
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
-_MOST_ALIKE = 2
-"""Names of layouts that are the same plan, which are said; more would fill the panel with one row."""
 _MOST_REASONS = 4
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
@@ -453,25 +451,13 @@ def _by_what(layout: Layout, basis: Basis) -> Any:
 def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
     """Ready-made layouts that are the same plan."""
     names = [name for name, first in twins.items() if first == layout.name]
-    if not names:
-        return None
     titles = dict[str, list[str]]()
     for name in names:
         short = (
             "OpenVINO’s query_model" if name == BY_OPENVINO else name.removesuffix(" (simulated)")
         )
         titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
-    said = {short: "\n".join(lines) for short, lines in titles.items()}
-    words: list[Any] = ["the same: "]
-    if len(said) > _MOST_ALIKE:
-        title = "\n".join(said.values())
-        words += [f"{next(iter(said))} and "]
-        words.append(html.Span(f"{len(said) - 1} others", className="more", title=title))
-    else:
-        for i, (short, title) in enumerate(said.items()):
-            words += [", "] if i else []
-            words.append(html.Span(short, title=title))
-    return html.Div(words, className="hint alike")
+    return same_as({short: "\n".join(lines) for short, lines in titles.items()})
 
 
 def _other_devices(layout: Layout) -> Any:

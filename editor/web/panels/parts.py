@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
@@ -131,6 +131,28 @@ def problem(text: str, title: str = "That did not work") -> controls.Alert:
 def planned_badge(text: str = "planned") -> html.Span:
     """Marks a device that is not here."""
     return html.Span(text, className="planned")
+
+
+_MOST_ALIKE = 2
+"""Names of plans that are the same, which are said; more would fill the panel with one row."""
+
+
+def same_as(names: Mapping[str, str]) -> html.Div | None:
+    """Says what comes to the same; None where nothing does. Of many it has the first one and their number.
+
+    Args:
+        names: what they are called, with what each means.
+    """
+    if not names:
+        return None
+    said: list[Any] = [html.Span(name, title=title) for name, title in names.items()]
+    if len(said) > _MOST_ALIKE:
+        rest = list(names.items())[1:]
+        title = "\n".join(what for _, what in rest)
+        said[1:] = [" and ", html.Span(f"{len(rest)} others", className="more", title=title)]
+    elif len(said) > 1:
+        said.insert(1, "; ")
+    return html.Div(["the same: ", *said], className="hint alike")
 
 
 _MEANING = {

@@ -16,7 +16,7 @@ from editor.text import human_bytes, human_seconds, off_by, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
 from editor.web.panels.layout_figures import details_of
-from editor.web.panels.parts import basis_badge, kind_badge, length_fields, swatch
+from editor.web.panels.parts import basis_badge, kind_badge, length_fields, same_as, swatch
 from editor.web.view import colours_of, newest_lengths, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
 from editor.workspace.history import Run
@@ -278,8 +278,8 @@ def _row(
     measured: _Measured | None,
 ) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
-    also = html.Div(f"the same: {'; '.join(same)}", className="hint")
-    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also if same else None])
+    also = same_as({each: each for each in same})
+    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
