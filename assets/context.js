@@ -14,8 +14,9 @@
    */
   function chosen(box) {
     const { tokens, steps } = fieldsOf(box);
-    const [, said, look] = steps.find(([length]) => length >= tokens.valueAsNumber) ?? /** @type {Step} */ (steps.at(-1));
-    return [tokens.valueAsNumber, said, look];
+    const wanted = tokens.valueAsNumber,
+      [length, said, look] = steps.find(([each]) => each >= wanted) ?? /** @type {Step} */ (steps.at(-1));
+    return [wanted, length > wanted ? `up to ${said}` : said, look];
   }
 
   /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */

@@ -449,7 +449,7 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     exactly = page.get_by_role("spinbutton", name="Tokens of context, exactly")
     expect(exactly).to_have_value("131072")
     exactly.fill("300")
-    says(said, "384 tokens")  # the next length that was worked out
+    says(said, "up to 384 tokens")  # the next length that was worked out
     chosen = page.locator(".memory-device .memory-at").first
     at = float(chosen.evaluate("(e) => e.style.left.replace('%', '')"))
     end = int(page.locator("[data-end]").first.get_attribute("data-end") or 0)
