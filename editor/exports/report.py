@@ -22,7 +22,7 @@ from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Wrap, draw
 from editor.graph.states import unit_of_rate, what_a_run_makes
-from editor.kinds import Kind
+from editor.kinds import Kind, told_apart
 from editor.placement.choices import policy_label
 from editor.placement.chosen_costs import (
     aimed_rate,
@@ -567,6 +567,7 @@ def standalone(
     data = {
         **drawing_of(graph, ops),
         "devices": devices,
+        "told": 1 / (1 - told_apart(Kind.ESTIMATE)),  # by which factor rough figures must differ
         "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
         "layouts": [
             _layout(

@@ -210,6 +210,7 @@ class Document:
         refused = [op for op in chosen if not (force or constraints.able[op, device])]
         if accepted:
             pins, forced = self._pins()
+            changed = [op for op in accepted if pins.get(self.graph.op_keys[op]) != name]
             for op in accepted:
                 key = self.graph.op_keys[op]
                 pins[key] = name
@@ -217,7 +218,7 @@ class Document:
                 if not constraints.able[op, device]:
                     forced.add(key)
             self._commit(
-                f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""),
+                f"{self._what(changed or accepted)} → {name}" + (" (forced)" if force else ""),
                 pins,
                 forced,
             )

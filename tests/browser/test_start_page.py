@@ -256,7 +256,7 @@ def test_devices_to_choose_from_are_greyed_where_others_are_typed(
     page: Page, server: Server
 ) -> None:
     page.goto(f"{server.url}/open")
-    said = page.get_by_text("Not used: what is typed below counts")
+    said = page.get_by_text("Not used: the table below counts")
     expect(page.locator(".machine")).to_have_css("opacity", "1")
     expect(said).to_be_hidden()
     type_devices(page, "GPU,GPU.1,CPU")

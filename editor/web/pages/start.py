@@ -189,8 +189,8 @@ def _examples() -> list[Any]:
             ]
         ),
         html.P(
-            "Each opens on devices that show it best, or on yours where you changed those beside. Their weights are made "
-            "up, not trained, so that the files are small.",
+            "Each opens on devices that show it best, or on those beside where they are not this machine’s. Their weights are "
+            "made up, not trained, so that the files are small.",
             className="hint",
         ),
     ]
@@ -279,7 +279,7 @@ def _own_model(devices: str, path: str) -> list[Any]:
         html.Div(
             [
                 html.P(
-                    "Not used: what is typed below counts. Choose here to replace it.",
+                    "Not used: the table below counts. Choose here to replace it.",
                     className="hint",
                     role="status",
                 ),

@@ -39,13 +39,19 @@ def doubt_of_costs(document: Document) -> str:
     if run is None:
         return ""
     median, predicted = float(run.figures["median"]), float(run.figures["predicted"])
-    off = off_by(predicted / median)
+    off = _off(predicted / median, run)
     plan = run.figures.get("layout") or "another plan"
     return (
         f"Measured {human_seconds(median)} of “{plan}”: these costs were {off} for that."
         if off
         else ""
     )
+
+
+def _off(factor: float, run: Run) -> str:
+    """How far a figure is from a run, by their ratio; "" where it is near, or as near as a busy machine can tell."""
+    noisy = run.figures.get("report", {}).get("disturbances")
+    return "" if noisy and 1 / _NOISE < factor < _NOISE else off_by(factor)
 
 
 def _measured_step(document: Document) -> Run | None:
@@ -60,9 +66,7 @@ def _contradiction(document: Document, seconds: float) -> str:
     run = _measured_step(document)
     if run is None or not seconds:
         return ""
-    factor = seconds / float(run.figures["median"])
-    off, noisy = off_by(factor), run.figures.get("report", {}).get("disturbances")
-    if not off or (noisy and 1 / _NOISE < factor < _NOISE):
+    if not (off := _off(seconds / float(run.figures["median"]), run)):
         return ""
     measured = human_seconds(run.figures["median"])
     return f"Measured {measured}: these costs are {off} for this plan."
