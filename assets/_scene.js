@@ -9,12 +9,7 @@
    * @param {string} text
    * @param {new (buffer: ArrayBuffer) => any} Type
    */
-  function decode(text, Type) {
-    const raw = atob(text),
-      bytes = new Uint8Array(raw.length);
-    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    return new Type(bytes.buffer);
-  }
+  const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
   /* Positions and edges; the same for all charts of a model. */
   class Scene {
@@ -29,20 +24,15 @@
       this.source = /** @type {Uint32Array} */ (decode(data.source, Uint32Array));
       this.target = /** @type {Uint32Array} */ (decode(data.target, Uint32Array));
       this.type = /** @type {Uint16Array} */ (decode(data.type, Uint16Array));
-      let x0 = Infinity,
-        x1 = -Infinity,
-        y0 = Infinity,
-        y1 = -Infinity;
-      for (let i = 0; i < this.count; i++) {
-        x0 = Math.min(x0, this.x[i]);
-        x1 = Math.max(x1, this.x[i]);
-        y0 = Math.min(y0, this.y[i]);
-        y1 = Math.max(y1, this.y[i]);
-      }
-      this.bounds = { x0: x0 - this.width, x1: x1 + this.width, y0: y0 - this.height, y1: y1 + this.height };
-      const order = new Uint32Array(this.count); // by height, so that only the viewport is looked at
-      for (let i = 0; i < this.count; i++) order[i] = i;
-      this.rows = order.sort((a, b) => this.y[a] - this.y[b]);
+      const [x, y] = [this.x.toSorted(), this.y.toSorted()];
+      this.bounds = {
+        x0: x[0] - this.width,
+        x1: x[this.count - 1] + this.width,
+        y0: y[0] - this.height,
+        y1: y[this.count - 1] + this.height,
+      };
+      this.isWide = x[this.count - 1] - x[0] > y[this.count - 1] - y[0]; // a model that stands in columns
+      this.rows = new Uint32Array(this.y.keys()).sort((a, b) => this.y[a] - this.y[b]); // only the viewport is looked at
     }
 
     /* The same scene for a box of another shape: a long thin model is drawn as wide as the box, so that ops can be hit. */
@@ -101,9 +91,7 @@
       listen(canvas, this);
     }
 
-    /* Whole width; a tall model is shown where it begins unless all of it must be seen. */
-    /** @param {boolean} [whole] */
-    fit(whole) {
+    fit() {
       const c = this.canvas,
         b = this.scene?.bounds;
       if (!c || !b) return;
@@ -112,12 +100,6 @@
       this.zoom = Math.min(w / (b.x1 - b.x0), h / (b.y1 - b.y0), 1.2);
       this.left = (b.x0 + b.x1) / 2 - w / 2 / this.zoom;
       this.top = (b.y0 + b.y1) / 2 - h / 2 / this.zoom;
-      if (!whole && this.zoom < 0.3) {
-        this.zoom = Math.max(Math.min(w / Math.min(b.x1 - b.x0, 900), 0.6), 0.3);
-        // wrapped models have many ops at their top; the first one is where they begin
-        this.left = this.scene.x[0] - w / 2 / this.zoom;
-        this.top = Math.max(this.scene.y[0] - 60 / this.zoom, b.y0);
-      }
       this.draw();
     }
 
@@ -304,7 +286,7 @@
         left: chart.left,
         top: chart.top,
         moved: false,
-        boxing: event.shiftKey && Boolean(chart.onBox),
+        boxing: event.shiftKey,
       };
       canvas.setPointerCapture(event.pointerId);
     });

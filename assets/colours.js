@@ -96,7 +96,7 @@
       editor.colour(page.cy, page.view);
       editor.settle(page.cy); // the legend takes room
     }
-    if (window.heteroMap) window.heteroMap.draw();
+    window.heteroMap.draw();
   }
 
   editor.provide({ lookOf, legend });

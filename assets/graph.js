@@ -34,9 +34,7 @@
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
     cy.on("dbltap", "node.holder", (event) => editor.openBody(event.target.data("body")));
-    cy.on("viewport", () => {
-      if (window.heteroMap) window.heteroMap.draw();
-    });
+    cy.on("viewport", () => window.heteroMap.draw());
     cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
     cy.on("tap", "node.frame", editor.tapFrame);
     cy.on("cxttap", editor.openContextMenu);
@@ -265,7 +263,7 @@
         requestIdleCallback(window.heteroGraphShown, { timeout: 400 });
       });
     }
-    if (window.heteroMap) window.heteroMap.draw();
+    window.heteroMap.draw();
     editor.panesFollow();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");

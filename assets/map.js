@@ -38,22 +38,10 @@
   }
 
   function showScene() {
-    const canvas = editor.one("#map"),
-      { x, y } = page.scene;
-    editor.one("#map-box").classList.toggle("wide", extent(x) > extent(y)); // a model that stands in columns
+    const canvas = editor.one("#map");
+    editor.one("#map-box").classList.toggle("wide", page.scene.isWide);
     map.scene = page.scene.stretched(canvas.clientWidth / canvas.clientHeight);
-    map.fit(true);
-  }
-
-  /** @param {ArrayLike<number>} values */
-  function extent(values) {
-    let least = Infinity,
-      most = -Infinity;
-    for (let i = 0; i < values.length; i += 1) {
-      least = Math.min(least, values[i]);
-      most = Math.max(most, values[i]);
-    }
-    return most - least;
+    map.fit();
   }
 
   async function askScene() {

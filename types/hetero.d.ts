@@ -124,6 +124,9 @@ interface Scene {
   type: Uint16Array;
   types: string[];
   bounds: { x0: number; x1: number; y0: number; y1: number };
+  /** It stands in columns. */
+  isWide: boolean;
+  /** Its ops by their height. */
   rows: Uint32Array;
   stretched(aspect: number): Scene;
   firstBelow(y: number): number;
@@ -146,7 +149,7 @@ interface Chart {
   onBox?(ops: number[]): void;
   frameOf?(): Bounds | null;
   show(canvas: HTMLCanvasElement | null): void;
-  fit(whole?: boolean): void;
+  fit(): void;
   draw(): void;
   at(p: { px: number; py: number }): { x: number; y: number };
   nearest(p: { px: number; py: number }): number;
