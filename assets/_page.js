@@ -151,7 +151,6 @@
   }
 
   /* A button that is busy takes no clicks: what it compares is on its way. */
-  /** @type {Hetero["compareIfPast"]} */
   function compareIfPast() {
     const note = /** @type {HTMLElement | null} */ (document.querySelector("#compare-result > .outdated:not([hidden])"));
     if (note?.checkVisibility()) byId("compare-start")?.click();

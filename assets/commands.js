@@ -388,7 +388,6 @@
     ];
   }
 
-  /** @type {Hetero["commands"]} */
   const commands = () => [
     ...deviceCommands(),
     ...CHOICES,

@@ -83,7 +83,6 @@
     return button;
   }
 
-  /** @type {Hetero["closeContextMenu"]} */
   function closeContextMenu() {
     const menu = editor.byId("context-menu");
     if (!menu || menu.hidden) return false;

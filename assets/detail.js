@@ -47,7 +47,6 @@
   }
 
   /* What was opened to show an op stays open once a person does something there. */
-  /** @type {Hetero["keepOpen"]} */
   function keepOpen() {
     page.shown = { blocks: [], before: null };
   }
@@ -75,7 +74,6 @@
     else open([node]);
   }
 
-  /** @type {Hetero["openByKey"]} */
   function openByKey() {
     const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [],
       under = page.under;

@@ -201,7 +201,6 @@
     timers.set(cy, timer);
   }
 
-  /** @type {Hetero["toggleShapes"]} */
   function toggleShapes() {
     const off = hasShapes();
     localStorage.setItem(KEY, off ? "off" : "on");

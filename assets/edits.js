@@ -108,7 +108,6 @@
   }
 
   /* The panels follow the plan; so do the ribbon, and the graph where it shows subgraphs. */
-  /** @type {Hetero["planChanged"]} */
   function planChanged() {
     const { document, version, step } = page.view;
     editor.set("plan", { data: { document, version, step } });
@@ -116,10 +115,8 @@
     if (page.detail?.mode === "subgraphs") editor.askDetail(null);
   }
 
-  /** @type {Hetero["waitingEdits"]} */
   const waitingEdits = () => (page.view ? queueOf(page.view.document).waiting.length : 0);
 
-  /** @type {Hetero["resend"]} */
   function resend() {
     for (const [document, queue] of queues) {
       queue.sending?.abort();
@@ -130,7 +127,6 @@
   }
 
   /* The graph shows again what the server has confirmed. */
-  /** @type {Hetero["dropWaiting"]} */
   function dropWaiting() {
     const queue = queueOf(page.view.document);
     queue.sending?.abort();
@@ -171,9 +167,7 @@
     }
   }
 
-  /** @type {Hetero["painting"]} */
   const painting = () => page.brush !== "select";
-  /** @type {Hetero["device"]} */
   const device = () => (/^\d+$/.test(page.brush) ? Number(page.brush) : null);
   const unpin = () => page.brush === "unpin";
 
@@ -240,7 +234,6 @@
     if (painting() && !page.region && event.position.y < top + TITLE) paintOrUnpin(editor.opsOf(frame));
   }
 
-  /** @type {Hetero["endBox"]} */
   function endBox() {
     page.boxing = false;
     const ops = editor.selectedOps();
@@ -298,7 +291,6 @@
     );
   }
 
-  /** @type {Hetero["showMode"]} */
   function showMode() {
     document.body.dataset.brush = page.brush;
     document.body.dataset.region = page.region || "";

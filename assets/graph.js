@@ -469,7 +469,6 @@
     };
   }
 
-  /** @type {Hetero["centre"]} */
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
   /** @type {Hetero["zoom"]} */
   const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
@@ -478,7 +477,6 @@
   /* Moves the view, at once for who wants no motion. */
   /** @type {Hetero["move"]} */
   const move = (to, then) => page.cy?.animate({ ...to, duration: CALM.matches ? 0 : MOVE_MS }, { complete: then });
-  /** @type {Hetero["zoomToSelection"]} */
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
     if (chosen?.nonempty()) lookAt(chosen.boundingBox(), 3);

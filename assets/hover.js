@@ -50,7 +50,6 @@
     if (place() !== page.hoverPlace) hoverOut();
   }
 
-  /** @type {Hetero["hoverOut"]} */
   function hoverOut() {
     clearTimeout(timer);
     page.hovered = null;

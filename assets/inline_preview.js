@@ -2,7 +2,6 @@
 (() => {
   "use strict";
 
-  /** @type {Hetero["fit"]} */
   function fit() {
     const preview = document.getElementById("preview"),
       svg = preview?.querySelector("svg");

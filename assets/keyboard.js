@@ -147,7 +147,6 @@
     if (byMouse && LIST_IDS.includes(list.id)) list.blur();
   });
 
-  /** @type {Hetero["closeNotice"]} */
   const closeNotice = () => editor.set("notice", { children: null });
 
   editor.provide({ keyOf, closeNotice });

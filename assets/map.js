@@ -6,7 +6,6 @@
     map = new editor.Chart();
   window.heteroMap = map;
 
-  /** @type {Hetero["toggleMap"]} */
   function toggleMap() {
     const box = editor.byId("map-box");
     if (!box) return;

@@ -39,7 +39,6 @@
   }
   hideClosed();
 
-  /** @type {Hetero["closeWeights"]} */
   function closeWeights() {
     const models = editor.byId("missing-weights")?.dataset.weightsLack;
     if (!models) return;

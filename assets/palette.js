@@ -17,7 +17,6 @@
     };
   };
 
-  /** @type {Hetero["openPalette"]} */
   function openPalette() {
     const { box, field } = parts();
     if (!box || !page.view) return;
@@ -27,7 +26,6 @@
     search("");
   }
 
-  /** @type {Hetero["closePalette"]} */
   function closePalette() {
     const { box } = parts();
     if (!box || box.hidden) return false;

@@ -143,7 +143,6 @@
   }
 
   /* An edit has changed the plan: the panes take its colours where they are. */
-  /** @type {Hetero["panesFollow"]} */
   async function panesFollow() {
     const { graphs, ask } = panes;
     if (!graphs.length || !ask) return;
@@ -591,7 +590,6 @@
     editor.one(".panes-note", box()).textContent = `difference ${panes.at + 1} of ${all.length}: ${words}`;
   }
 
-  /** @type {Hetero["closePanes"]} */
   function closePanes() {
     const element = editor.byId("panes");
     if (!element || element.hidden) return false;
@@ -604,10 +602,8 @@
     return true;
   }
 
-  /** @type {Hetero["fitPanes"]} */
   const fitPanes = () => panes.graphs[0]?.look();
 
-  /** @type {Hetero["panesRestyle"]} */
   function panesRestyle() {
     for (const graph of panes.graphs) graph.restyle();
   }

@@ -22,7 +22,6 @@
   }
 
   /* Follows the run of the document to its end: one that was started here or in another tab, or before the page was loaded. */
-  /** @type {Hetero["followRun"]} */
   function followRun() {
     events?.close();
     if (!editor.page.view) return;

@@ -13,7 +13,6 @@
     }
   };
 
-  /** @type {Hetero["toggleScheme"]} */
   function toggleScheme() {
     root.dataset.scheme = root.dataset.scheme === "dark" ? "light" : "dark";
     try {

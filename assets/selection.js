@@ -93,7 +93,6 @@
     return inPart.nonempty();
   }
 
-  /** @type {Hetero["selectNothing"]} */
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
@@ -106,7 +105,6 @@
   }
   let pending = 0;
 
-  /** @type {Hetero["reportSelection"]} */
   function reportSelection() {
     if (page.quiet) return;
     clearTimeout(pending);
@@ -232,7 +230,6 @@
     page.quiet = false; // Cytoscape tells at once; a click that follows is meant
   }
 
-  /** @type {Hetero["unmark"]} */
   function unmark() {
     if (!page.cy) return;
     page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));

@@ -19,7 +19,6 @@
     }
   };
 
-  /** @type {Hetero["restorePanels"]} */
   function restorePanels() {
     const element = editor.one("#editor"),
       sizes = remembered();
@@ -189,7 +188,6 @@
     sessionStorage.setItem(other, JSON.stringify({ ...viewed(other), tab, colour }));
   }
 
-  /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
     if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
@@ -278,7 +276,6 @@
     else editor.say("The browser does not allow copying.");
   }
 
-  /** @type {Hetero["copyLink"]} */
   const copyLink = () => {
     showLink(editor.selectedOps());
     copy(window.location.href, "Link copied");
