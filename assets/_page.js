@@ -56,6 +56,17 @@
   /** @type {Hetero["targetOf"]} */
   const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
 
+  /** @type {Hetero["make"]} */
+  function make(type, { data, ...properties } = {}, ...children) {
+    const element = Object.assign(document.createElement(type), properties);
+    Object.assign(element.dataset, data);
+    element.append(...children);
+    return element;
+  }
+
+  /** @type {Hetero["swatch"]} */
+  const swatch = (colour) => make("span", { className: "swatch", style: `background-color: ${colour}` });
+
   /** @type {Hetero["short"]} */
   const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
 
@@ -170,6 +181,6 @@
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
   provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-  provide({ compareIfPast });
+  provide({ compareIfPast, make, swatch });
   callbacks({ go, openBenchmark, openCompare, pageAt });
 })();

@@ -54,9 +54,7 @@
     }
     if (scaled) {
       const scale = view.scales[scaled],
-        bar = document.createElement("i");
-      bar.className = "scale";
-      bar.style.background = `linear-gradient(90deg, ${HEAT.join(", ")})`;
+        bar = editor.make("i", { className: "scale", style: `background: linear-gradient(90deg, ${HEAT.join(", ")})` });
       box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
       return;
     }
@@ -75,13 +73,8 @@
     [...kinds]
       .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
       .forEach(([name, kind]) => {
-        const item = document.createElement("button"),
-          swatch = document.createElement("span");
-        swatch.className = "swatch";
-        swatch.style.backgroundColor = kind.fill;
-        item.append(swatch, `${name} ${kind.ops.length}`);
-        item.title = "Select these ops";
-        item.dataset.legendOps = kind.ops.join(" ");
+        const how = { title: "Select these ops", data: { legendOps: kind.ops.join(" ") } },
+          item = editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`);
         item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true, count: true } }));
         box.append(item);
       });

@@ -3,7 +3,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const { make, page } = editor;
 
   /** @param {string} id */
   const click = (id) => {
@@ -434,20 +434,9 @@
 
   /** @param {ReturnType<typeof helpGroups>[0]} group */
   function helpGroup({ heading, rows }) {
-    const body = document.createElement("tbody"),
-      title = document.createElement("th");
-    title.textContent = heading;
-    title.colSpan = 2;
-    title.scope = "rowgroup";
-    body.insertRow().append(title);
-    rows.forEach((words, keys) => {
-      const row = body.insertRow(),
-        kbd = document.createElement("kbd");
-      kbd.textContent = keys;
-      row.insertCell().append(kbd);
-      row.insertCell().append(words);
-    });
-    return body;
+    const title = make("th", { colSpan: 2, scope: "rowgroup" }, heading),
+      each = [...rows].map(([keys, words]) => make("tr", {}, make("td", {}, make("kbd", {}, keys)), make("td", {}, words)));
+    return make("tbody", {}, make("tr", {}, title), ...each);
   }
 
   /** @type {HTMLElement | null} */

@@ -26,13 +26,10 @@
     const rest = waiting ? ` ${changes(waiting)} and will be sent again by itself.` : "";
     if (banner.dataset.said === text + rest) return; // a button that is replaced while it is pressed is not clicked
     banner.dataset.said = text + rest;
-    banner.replaceChildren(Object.assign(document.createElement("span"), { textContent: text + rest }));
+    banner.replaceChildren(editor.make("span", {}, text + rest));
     if (!waiting) return;
-    const discard = Object.assign(document.createElement("button"), {
-      textContent: "Take back",
-      className: "tool small",
-      title: "Forget the changes that were not stored",
-    });
+    const title = "Forget the changes that were not stored",
+      discard = editor.make("button", { className: "tool small", title }, "Take back");
     discard.addEventListener("click", () => {
       editor.dropWaiting();
       show();

@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
+  const { make, page } = editor,
     ROOM = 8;
 
   /**
@@ -41,8 +41,7 @@
     if (event) selectUnder(node);
     const commands = editor.commands().filter(fits(node));
     if (frame) commands.unshift({ id: "close-frame", words: "Close this block", run: () => editor.closeFrame(frame) });
-    menu.textContent = "";
-    for (const command of commands) menu.append(item(command));
+    menu.replaceChildren(...commands.map(item));
     menu.hidden = false;
     const at = event ? event.renderedPosition : middle(cy);
     menu.style.left = `${Math.max(ROOM, Math.min(at.x, cy.width() - menu.offsetWidth - ROOM))}px`;
@@ -62,20 +61,9 @@
 
   /** @param {Command} command */
   function item(command) {
-    const button = document.createElement("button"),
-      words = document.createElement("span"),
-      keys = document.createElement("kbd");
-    button.setAttribute("role", "menuitem");
-    button.className = "menu-item";
-    if (command.swatch) {
-      const swatch = document.createElement("span");
-      swatch.className = "swatch";
-      swatch.style.backgroundColor = command.swatch;
-      button.append(swatch);
-    }
-    words.textContent = command.words;
-    keys.textContent = (command.keys || [])[0] || "";
-    button.append(words, keys);
+    const button = make("button", { role: "menuitem", className: "menu-item" });
+    if (command.swatch) button.append(editor.swatch(command.swatch));
+    button.append(make("span", {}, command.words), make("kbd", {}, command.keys?.[0] ?? ""));
     button.addEventListener("click", () => {
       closeContextMenu();
       command.run?.();

@@ -281,13 +281,7 @@
     ].filter((entry) => entry !== false);
     box.hidden = !entries.length;
     box.replaceChildren(
-      ...entries.map(([kind, words]) => {
-        const item = document.createElement("span"),
-          line = document.createElement("i");
-        line.className = `line ${kind}`;
-        item.append(line, words);
-        return item;
-      }),
+      ...entries.map(([kind, words]) => editor.make("span", {}, editor.make("i", { className: `line ${kind}` }), words)),
     );
   }
 

@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
+  const { make, page } = editor,
     MOST_SHOWN = 60;
   let chosen = 0;
   /** @type {Command[]} */
@@ -59,22 +59,17 @@
     if (wanted)
       shown.push({ id: "find", words: `Find “${wanted}” in the graph`, shown: "/", run: () => editor.find(wanted, false) });
     chosen = 0;
-    const { list } = parts();
-    list.textContent = "";
-    shown.slice(0, MOST_SHOWN).forEach((command, k) => {
-      const item = document.createElement("li"),
-        words = document.createElement("span"),
-        keys = document.createElement("kbd");
-      words.textContent = command.words;
-      keys.textContent = editor.keysOf(command);
-      item.append(words);
-      if (keys.textContent) item.append(keys);
-      item.setAttribute("role", "option");
-      item.id = `palette-${k}`;
-      item.addEventListener("click", () => run(k));
-      list.append(item);
-    });
+    parts().list.replaceChildren(...shown.slice(0, MOST_SHOWN).map(item));
     mark();
+  }
+
+  /** @param {Command} command @param {number} k */
+  function item(command, k) {
+    const element = make("li", { role: "option", id: `palette-${k}` }, make("span", {}, command.words)),
+      keys = editor.keysOf(command);
+    if (keys) element.append(make("kbd", {}, keys));
+    element.addEventListener("click", () => run(k));
+    return element;
   }
 
   function mark() {

@@ -3,7 +3,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
+  const { make, page } = editor,
     MOST_OPS = 800, // a larger model is drawn in blocks
     SIGNS = ["", "≠", "+"], // of an op that is the same, differs, is in one model only
     MOST_MOVES = 2, // that are named
@@ -197,19 +197,10 @@
    * @param {number} side
    */
   function pane(grid, layout, side) {
-    const frame = document.createElement("figure"),
-      caption = document.createElement("figcaption"),
-      name = document.createElement("b"),
-      summary = document.createElement("span"),
-      graph = document.createElement("div");
-    graph.className = "pane-graph";
-    graph.setAttribute("role", "img");
-    graph.setAttribute("aria-label", `Model coloured by ${layout.name}`);
-    name.textContent = layout.name;
-    summary.textContent = summary.title = layout.summary;
-    caption.append(name, summary);
-    frame.append(caption, graph);
-    grid.append(frame);
+    const { name, summary } = layout,
+      caption = make("figcaption", {}, make("b", {}, name), make("span", { title: summary }, summary)),
+      graph = make("div", { className: "pane-graph", role: "img", ariaLabel: `Model coloured by ${name}` });
+    grid.append(make("figure", {}, caption, graph));
     const made = new editor.PaneGraph(graph, layout, panes.data.devices),
       { cy } = made;
     made.draw(elementsOf(layout), signsOf(layout), colourMode());
@@ -377,17 +368,7 @@
   }
 
   /** @param {string} text @param {string} [colour] */
-  function line(text, colour) {
-    const element = document.createElement("div");
-    if (colour) {
-      const swatch = document.createElement("span");
-      swatch.className = "swatch";
-      swatch.style.backgroundColor = colour;
-      element.append(swatch);
-    }
-    element.append(text);
-    return element;
-  }
+  const line = (text, colour) => make("div", {}, colour ? editor.swatch(colour) : "", text);
 
   /* What is under the pointer: the op, and its device in each layout. */
   /**
@@ -398,14 +379,12 @@
     const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
     if (!lines) return;
     const tip = editor.one(".panes-tip", box()),
-      head = document.createElement("b"),
       frame = panes.graphs[side].cy.container()?.getBoundingClientRect(),
       around = box().getBoundingClientRect(),
       at = target.isNode() ? target.renderedPosition() : target.renderedMidpoint(),
       half = target.isNode() ? target.renderedWidth() / 2 + 12 : 12;
     if (!frame) return;
-    head.textContent = lines[0];
-    tip.replaceChildren(head, ...lines.slice(1));
+    tip.replaceChildren(make("b", {}, lines[0]), ...lines.slice(1));
     tip.hidden = false;
     const x = frame.left - around.left + at.x,
       right = x + half + tip.offsetWidth < around.width ? x + half : x - half - tip.offsetWidth,
@@ -509,13 +488,14 @@
   }
 
   function handle() {
-    const line = document.createElement("div");
-    line.className = "swipe";
-    line.tabIndex = 0;
-    line.setAttribute("role", "slider");
-    line.setAttribute("aria-label", "Line between the two layouts");
-    line.setAttribute("aria-valuemin", "0");
-    line.setAttribute("aria-valuemax", "100");
+    const line = make("div", {
+      className: "swipe",
+      tabIndex: 0,
+      role: "slider",
+      ariaLabel: "Line between the two layouts",
+      ariaValueMin: "0",
+      ariaValueMax: "100",
+    });
     line.addEventListener("pointerdown", (event) => line.setPointerCapture(event.pointerId));
     line.addEventListener("pointermove", (event) => {
       const around = /** @type {HTMLElement} */ (line.parentElement).getBoundingClientRect();

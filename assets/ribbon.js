@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
+  const { make, page } = editor,
     LANE = 15,
     GAP = 2,
     DIGIT = 14, // narrower parts have no room for the number of their device
@@ -166,9 +166,7 @@
   const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);
 
   function whyLink() {
-    const link = document.createElement("button");
-    link.className = "link";
-    link.textContent = "why";
+    const link = make("button", { className: "link" }, "why");
     link.addEventListener("click", () => editor.one("#tabs-tab-fallbacks").click());
     return link;
   }
@@ -190,7 +188,7 @@
       time = (named ? `${named} ${total} in ops` : `measured ${total} in subgraphs`) + at,
       source = named && count ? `, ${ribbon.source}` : "";
     const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
-    text.replaceChildren(Object.assign(document.createElement("span"), { textContent: words, title: words + source }));
+    text.replaceChildren(make("span", { title: words + source }, words));
     if (!count && ribbon.off) text.append(" ", whyLink());
     element.setAttribute(
       "aria-label",
@@ -220,10 +218,6 @@
     watch();
   }
 
-  /** @param {string} type @param {string} words @param {string} [name] */
-  const words = (type, words, name = "") =>
-    Object.assign(document.createElement(type), { textContent: words, className: name });
-
   /* What the pointer is on: as the card beside a node, below the line. */
   /** @param {MouseEvent} event */
   function tell(event) {
@@ -235,23 +229,20 @@
       device = page.view?.devices[part.device],
       ops = editor.opsIn(part.ops).length,
       total = ribbon.parts.reduce((sum, each) => sum + each.seconds, 0),
-      swatch = words("span", "", "swatch"),
-      row = words("div", "", "hover-row");
-    swatch.style.background = device?.fill ?? "";
-    row.append(swatch, words("b", device?.name ?? "", "hover-device"), words("span", inWords(part.seconds), "value"));
+      share = total && `${editor.percent(part.seconds / total)} of the time in ${ribbon.measured ? "subgraphs" : "ops"}`,
+      figures = [share, `${ribbon.kind} ${ribbon.source}`.trim()].filter((each) => each !== 0);
     card.replaceChildren(
-      words("b", `Subgraph ${part.part}`),
-      words("div", `${editor.grouped(ops)} ${ops === 1 ? "op" : "ops"}`, "soft"),
-      row,
-      words(
+      make("b", {}, `Subgraph ${part.part}`),
+      make("div", { className: "soft" }, `${editor.grouped(ops)} ${ops === 1 ? "op" : "ops"}`),
+      make(
         "div",
-        [
-          ...(total ? [`${editor.percent(part.seconds / total)} of the time in ${ribbon.measured ? "subgraphs" : "ops"}`] : []),
-          `${ribbon.kind} ${ribbon.source}`.trim(),
-        ].join(" · "),
-        "soft",
+        { className: "hover-row" },
+        editor.swatch(device?.fill ?? ""),
+        make("b", { className: "hover-device" }, device?.name ?? ""),
+        make("span", { className: "value" }, inWords(part.seconds)),
       ),
-      ...(part.arrives ? [words("div", `Transfer before it: ${part.arrives}`)] : []),
+      make("div", { className: "soft" }, figures.join(" · ")),
+      part.arrives ? make("div", {}, `Transfer before it: ${part.arrives}`) : "",
     );
     card.hidden = false;
     const line = element.getBoundingClientRect(),

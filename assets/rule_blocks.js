@@ -2,7 +2,8 @@
 ((editor) => {
   "use strict";
 
-  const WAIT = 120;
+  const { make } = editor,
+    WAIT = 120;
   let timer = 0,
     number = 0,
     chosen = -1;
@@ -41,10 +42,7 @@
   function show(typed, blocks) {
     if (blocks.every((block) => block.path === typed.value.trim())) return;
     field = typed;
-    list = Object.assign(document.createElement("ul"), { id: "rule-blocks" });
-    list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Blocks");
-    list.append(...blocks.map(item));
+    list = make("ul", { id: "rule-blocks", role: "listbox", ariaLabel: "Blocks" }, ...blocks.map(item));
     typed.closest(".rule")?.append(list);
     const now = { role: "combobox", "aria-autocomplete": "list", "aria-controls": list.id, "aria-expanded": "true" };
     for (const [name, value] of Object.entries(now)) typed.setAttribute(name, value);
@@ -53,13 +51,12 @@
 
   /** @param {Messages.RuleBlock} block @param {number} k */
   function item(block, k) {
-    const element = Object.assign(document.createElement("li"), { id: `rule-block-${k}` }),
-      ops = document.createElement("span");
-    element.append(Object.assign(document.createElement("bdi"), { textContent: block.path }), ops);
-    ops.className = "hint";
-    ops.textContent = `${block.ops.toLocaleString("en")} ${block.ops === 1 ? "op" : "ops"}`;
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
+    const element = make(
+      "li",
+      { id: `rule-block-${k}`, role: "option", ariaSelected: "false" },
+      make("bdi", {}, block.path),
+      make("span", { className: "hint" }, `${editor.grouped(block.ops)} ${block.ops === 1 ? "op" : "ops"}`),
+    );
     element.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made
       take(block.path);

@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const { make, page } = editor;
   let drawn = "",
     sent = "",
     known = "",
@@ -23,14 +23,9 @@
     drawing = false;
     data.rules.forEach((rule) => list.append(line(data, /** @type {RuleRow} */ (rule))));
     if (!data.rules.length && !unfinished.length) {
-      const none = document.createElement("p");
-      none.className = "hint wide";
-      none.textContent =
-        "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: " +
-        "“op type Conv, first → " +
-        data.targets[0] +
-        "”.";
-      list.append(none);
+      const means = "A rule sends all ops that a pattern matches to a device, a unit or a codegen",
+        example = `op type Conv, first → ${data.targets[0]}`;
+      list.append(make("p", { className: "hint wide" }, `No rules. ${means}: “${example}”.`));
     }
     list.append(...unfinished); // a line that is still being written stays, with the cursor in it
     if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
@@ -82,23 +77,14 @@
   }
 
   /**
-   * @param {string} name
-   * @param {Record<string, unknown>} properties
-   */
-  const make = (name, properties) => Object.assign(document.createElement(name), properties);
-
-  /**
    * @param {string} className
    * @param {string} label
    * @param {[string, string][]} options
    * @param {string} value
    */
   function choice(className, label, options, value) {
-    const select = make("select", { className: className });
-    select.setAttribute("aria-label", label);
-    options.forEach(([v, text]) => select.append(make("option", { value: v, textContent: text })));
-    select.value = value;
-    return select;
+    const items = options.map(([v, text]) => make("option", { value: v, selected: v === value }, text));
+    return make("select", { className, ariaLabel: label }, ...items);
   }
 
   /**
@@ -107,25 +93,20 @@
    * @param {string} value
    * @param {string} placeholder
    */
-  function field(className, label, value, placeholder) {
-    const input = make("input", { className: className, defaultValue: value, placeholder: placeholder, spellcheck: false });
-    input.setAttribute("aria-label", label);
-    return input;
-  }
+  const field = (className, label, value, placeholder) =>
+    make("input", { className, ariaLabel: label, defaultValue: value, placeholder, spellcheck: false });
 
   /**
    * @param {string} what
    * @param {string} label
    * @param {string} [content]
    */
-  function button(what, label, content) {
-    const b = make("button", { className: "mini", title: label });
-    b.dataset.rules = what;
-    b.setAttribute("aria-label", label);
-    if (content) b.textContent = content;
-    else b.append(make("span", { className: `icon icon-${what}` }));
-    return b;
-  }
+  const button = (what, label, content) =>
+    make(
+      "button",
+      { className: "mini", title: label, ariaLabel: label, data: { rules: what } },
+      content ?? make("span", { className: `icon icon-${what}` }),
+    );
 
   /**
    * @param {Messages.RulesData} data
@@ -148,9 +129,9 @@
     );
     const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
     row.append(
-      make("span", { className: "hint", textContent: "of these" }),
+      make("span", { className: "hint" }, "of these"),
       field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
-      make("span", { textContent: "→" }),
+      make("span", {}, "→"),
       choice(
         "rule-to",
         "Target",
@@ -160,13 +141,10 @@
     );
     const count = make("span", { className: "rule-count" });
     if (rule.count !== undefined) {
-      const link = make("button", {
-        className: rule.count ? "link" : "link none",
-        title: "Select the ops that this rule matches",
-        textContent: rule.count + (rule.count === 1 ? " match" : " matches"),
-      });
-      link.dataset.ruleOps = "";
-      count.append(link);
+      const className = rule.count ? "link" : "link none",
+        title = "Select the ops that this rule matches",
+        words = rule.count + (rule.count === 1 ? " match" : " matches");
+      count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
     }
     row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
     return row;

@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page,
+  const { make, page } = editor,
     WAIT = 120,
     MOST_COMMANDS = 5,
     MOST_LETTERS = 500;
@@ -118,8 +118,7 @@
     found = data;
     rows = allRows(data);
     chosen = -1;
-    list.textContent = "";
-    rows.forEach((row, k) => list.append(item(row, k)));
+    list.replaceChildren(...rows.map(item));
     note.classList.toggle("bad", data.problem !== "");
     element.hidden = false;
     expanded(true);
@@ -157,24 +156,15 @@
 
   /** @param {{ kind: string; title: string; detail: string; block?: string }} row @param {number} k */
   function item(row, k) {
-    const element = document.createElement("li"),
-      title = document.createElement("span"),
-      detail = document.createElement("span"),
-      block = document.createElement("span"),
-      kind = document.createElement("span");
-    kind.className = "search-kind";
-    kind.textContent = row.kind;
-    title.className = "search-title";
-    title.title = row.title;
-    title.append(Object.assign(document.createElement("bdi"), { textContent: row.title })); // cut at its front
-    detail.className = "search-detail";
-    detail.textContent = row.detail;
-    block.className = "search-block";
-    block.textContent = block.title = row.block ?? "";
-    element.append(kind, title, block, detail);
-    element.id = `search-${k}`;
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
+    const { kind, title, block = "", detail } = row;
+    const element = make(
+      "li",
+      { id: `search-${k}`, role: "option", ariaSelected: "false" },
+      make("span", { className: "search-kind" }, kind),
+      make("span", { className: "search-title", title }, make("bdi", {}, title)), // cut at its front
+      make("span", { className: "search-block", title: block }, block),
+      make("span", { className: "search-detail" }, detail),
+    );
     element.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // the field keeps the focus until the choice is made
       run(k);

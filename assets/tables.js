@@ -70,20 +70,14 @@
   function fill(list, id, api) {
     list.textContent = "";
     for (const column of api.getColumns()) {
-      const label = document.createElement("label"),
-        box = document.createElement("input");
-      box.type = "checkbox";
-      box.checked = column.isVisible();
+      const box = editor.make("input", { type: "checkbox", checked: column.isVisible() });
       box.addEventListener("change", () => {
         api.setColumnsVisible([column.getColId()], box.checked);
         remember(id, api);
       });
-      label.append(box, ` ${column.getColDef().headerName}`);
-      list.append(label);
+      list.append(editor.make("label", {}, box, ` ${column.getColDef().headerName}`));
     }
-    const reset = document.createElement("button");
-    reset.className = "tool small";
-    reset.textContent = "As at first";
+    const reset = editor.make("button", { className: "tool small" }, "As at first");
     reset.addEventListener("click", () => {
       api.resetColumnState();
       localStorage.removeItem(KEY + id);

@@ -180,10 +180,7 @@
     }
   }, 100);
 
-  const overlay = document.createElement("div");
-  overlay.id = "drop";
-  overlay.hidden = true;
-  overlay.append(Object.assign(document.createElement("b"), { textContent: "Drop to open" }));
+  const overlay = editor.make("div", { id: "drop", hidden: true }, editor.make("b", {}, "Drop to open"));
   document.body.append(overlay);
 
   document.addEventListener("dragover", (event) => {
@@ -235,10 +232,7 @@
     const button = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-upload]") ?? null);
     if (!button) return;
     const kind = button.dataset.upload;
-    const field = document.createElement("input");
-    field.type = "file";
-    field.multiple = true;
-    if (kind === "folder") field.webkitdirectory = true;
+    const field = editor.make("input", { type: "file", multiple: true, webkitdirectory: kind === "folder" });
     field.addEventListener("change", () => {
       const parts = [...(field.files || [])].map((file) => ({ name: file.webkitRelativePath || file.name, file }));
       const other = kind === "weights" && parts.find((part) => !lacking(button).map(last).includes(part.name));

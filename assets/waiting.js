@@ -4,23 +4,13 @@
 ((editor) => {
   "use strict";
 
-  const SOON = 500,
-    bar = document.createElement("div"),
-    words = document.createElement("span"),
-    solving = document.createElement("div"),
-    what = document.createElement("span"),
-    cancel = document.createElement("button");
-  bar.id = "waiting";
-  bar.hidden = true;
-  bar.setAttribute("role", "status");
-  words.className = "unseen";
-  bar.append(words);
-  solving.id = "solving";
-  solving.hidden = true;
-  cancel.type = "button";
-  cancel.className = "button";
-  cancel.textContent = "Cancel";
-  solving.append(what, cancel);
+  const { make } = editor,
+    SOON = 500,
+    words = make("span", { className: "unseen" }),
+    bar = make("div", { id: "waiting", hidden: true, role: "status" }, words),
+    what = make("span"),
+    cancel = make("button", { type: "button", className: "button" }, "Cancel"),
+    solving = make("div", { id: "solving", hidden: true }, what, cancel);
   document.body.append(bar, solving);
 
   let open = 0,

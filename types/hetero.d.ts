@@ -314,6 +314,14 @@ interface Hetero {
   all(selector: string, root?: ParentNode): HTMLElement[];
   /** The element that an event is about. */
   targetOf(event: Event): HTMLElement;
+  /** A new element with properties, data attributes and children. */
+  make<T extends keyof HTMLElementTagNameMap>(
+    type: T,
+    properties?: Partial<Omit<HTMLElementTagNameMap[T], "style">> & { style?: string; data?: Record<string, string> },
+    ...children: (Node | string)[]
+  ): HTMLElementTagNameMap[T];
+  /** A spot of a colour, in front of what has it. */
+  swatch(colour: string): HTMLElement;
   short(text: string, length: number): string;
   /** A whole number with commas between thousands. */
   grouped(number: number): string;
