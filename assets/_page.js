@@ -51,10 +51,13 @@
   };
 
   /** @type {Hetero["all"]} */
-  const all = (selector, root = document) => /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
   /** @type {Hetero["targetOf"]} */
   const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
+
+  /** @type {Hetero["around"]} */
+  const around = (event, selector) => targetOf(event).closest?.(selector) ?? null;
 
   /** @type {Hetero["make"]} */
   function make(type, { data, ...properties } = {}, ...children) {
@@ -163,8 +166,44 @@
 
   /* A button that is busy takes no clicks: what it compares is on its way. */
   function compareIfPast() {
-    const note = /** @type {HTMLElement | null} */ (document.querySelector("#compare-result > .outdated:not([hidden])"));
-    if (note?.checkVisibility()) byId("compare-start")?.click();
+    if (document.querySelector("#compare-result > .outdated:not([hidden])")?.checkVisibility()) byId("compare-start")?.click();
+  }
+
+  /* Some private windows forbid storage: what is chosen holds for this page then. */
+  /** @type {Hetero["kept"]} */
+  function kept(key, storage = "localStorage") {
+    try {
+      return JSON.parse(window[storage].getItem(key) || "null");
+    } catch (_error) {
+      return null;
+    }
+  }
+
+  /** @type {Hetero["keep"]} */
+  function keep(key, value, storage = "localStorage") {
+    try {
+      window[storage].setItem(key, JSON.stringify(value));
+    } catch (_error) {} // as above
+  }
+
+  /* The highlighted item of a list of choices; the focus stays in the field above it. */
+  /** @type {Hetero["highlight"]} */
+  function highlight(list, field, chosen) {
+    const items = [...list.children];
+    for (const item of items) item.ariaSelected = String(item === items[chosen]);
+    items[chosen]?.scrollIntoView({ block: "nearest" });
+    field?.setAttribute("aria-activedescendant", items[chosen]?.id ?? "");
+  }
+
+  /* A card beside a node or an edge, to the right where there is room; both in coordinates of what holds the card. */
+  /** @type {Hetero["placeBeside"]} */
+  function placeBeside(card, target, [left, top], width, height) {
+    const { x, y } = target.isEdge() ? target.renderedMidpoint() : target.renderedPosition(),
+      away = target.isEdge() ? 12 : target.renderedWidth() / 2 + 12,
+      right = left + x + away,
+      at = right + card.offsetWidth < width ? right : left + x - away - card.offsetWidth;
+    card.style.left = `${Math.max(8, at)}px`;
+    card.style.top = `${Math.max(8, Math.min(top + y - 20, height - card.offsetHeight - 8))}px`;
   }
 
   /** @type {Hetero["callbacks"]} */
@@ -181,6 +220,6 @@
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
   provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-  provide({ compareIfPast, make, swatch });
+  provide({ compareIfPast, make, swatch, around, kept, keep, highlight, placeBeside });
   callbacks({ go, openBenchmark, openCompare, pageAt });
 })();

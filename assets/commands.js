@@ -6,16 +6,12 @@
   const { make, page } = editor;
 
   /** @param {string} id */
-  const click = (id) => {
-    const button = editor.byId(id);
-    if (button) button.click();
-  };
+  const click = (id) => editor.byId(id)?.click();
 
   /** @param {string} name */
   const tab = (name) => {
-    const tabs = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#dock [role=tab]"));
-    const found = [...tabs].find((each) => each.textContent === name);
-    if (found) found.click();
+    const found = editor.all("#dock [role=tab]").find((each) => each.textContent === name);
+    found?.click();
   };
 
   /* What a tab answers, in words that people look for. */

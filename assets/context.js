@@ -5,7 +5,7 @@
   /** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
 
   /** @param {Event} event */
-  const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
+  const boxOf = (event) => editor.around(event, "[data-context]");
 
   /**
    * Tokens that are chosen, what there is to say of the next step that is as long, and its class.
@@ -29,7 +29,7 @@
 
   /** A line in each chart of growth, at the tokens that are chosen. @param {number} chosenTokens */
   function mark(chosenTokens) {
-    for (const plot of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#memory [data-end]")))
+    for (const plot of editor.all("#memory [data-end]"))
       editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
   }
 
@@ -69,7 +69,7 @@
   document.addEventListener(
     "click",
     (event) => {
-      const box = /** @type {HTMLElement | null} */ (document.querySelector("#memory [data-context]"));
+      const box = document.querySelector("#memory [data-context]");
       if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
         editor.set("phases-prompt-length", { value: chosen(box)[0] });
     },

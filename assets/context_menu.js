@@ -96,10 +96,10 @@
     true,
   );
   document.addEventListener("pointerdown", (event) => {
-    if (!(/** @type {HTMLElement} */ (event.target).closest("#context-menu"))) closeContextMenu();
+    if (!editor.around(event, "#context-menu")) closeContextMenu();
   });
   document.addEventListener("contextmenu", (event) => {
-    if (/** @type {HTMLElement} */ (event.target).closest("#graph, #context-menu")) event.preventDefault();
+    if (editor.around(event, "#graph, #context-menu")) event.preventDefault();
   });
 
   editor.provide({ openContextMenu, closeContextMenu });

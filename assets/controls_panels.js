@@ -109,7 +109,7 @@
   /** @param {KeyboardEvent} event */
   function pressMain(event) {
     const target = /** @type {HTMLElement} */ (event.target),
-      main = /** @type {HTMLElement | null} */ (target.closest(".popover")?.querySelector("button.primary"));
+      main = target.closest(".popover")?.querySelector("button.primary");
     if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
   }
 

@@ -52,7 +52,7 @@
 
   /* Limits in the Memory tab are fields of the device table too. */
   document.addEventListener("change", (event) => {
-    const box = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-memory-limit]")),
+    const box = editor.around(event, "[data-memory-limit]"),
       index = Number(box?.dataset.memoryLimit),
       device = box ? editor.page.view?.devices[index] : undefined;
     if (!device) return;
@@ -62,7 +62,7 @@
 
   /** @type {Hetero["stateWatts"]} */
   function stateWatts(asked, button) {
-    const boxes = /** @type {HTMLElement[]} */ ([...(button.parentElement?.querySelectorAll("[data-watts-of]") ?? [])]),
+    const boxes = [...(button.parentElement?.querySelectorAll("[data-watts-of]") ?? [])],
       field = (/** @type {HTMLElement} */ box) => /** @type {HTMLInputElement} */ (box.querySelector("input")),
       empty = boxes.find((box) => !(Number(field(box).value) > 0));
     if (empty) {
@@ -79,8 +79,8 @@
   }
 
   document.addEventListener("keydown", (event) => {
-    const box = event.key === "Enter" && editor.targetOf(event).closest?.("[data-watts-of]");
-    if (box) /** @type {HTMLElement | null} */ (box.parentElement?.querySelector("[data-state-watts]"))?.click();
+    const box = event.key === "Enter" && editor.around(event, "[data-watts-of]");
+    if (box) box.parentElement?.querySelector("[data-state-watts]")?.click();
   });
 
   editor.provide({ stateWatts });

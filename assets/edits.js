@@ -286,9 +286,7 @@
    * @param {string} name
    */
   function press(kind, name) {
-    /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`button[data-${kind}]`)).forEach((button) =>
-      button.setAttribute("aria-pressed", String(button.dataset[kind] === name)),
-    );
+    for (const button of editor.all(`button[data-${kind}]`)) button.ariaPressed = String(button.dataset[kind] === name);
   }
 
   function showMode() {

@@ -72,17 +72,11 @@
     if (!box || !target || !content) return;
     editor.set("hover", { children: content });
     box.hidden = false;
-    setTimeout(() => {
-      const at = target.isEdge() ? target.renderedMidpoint() : target.renderedPosition();
-      const wide = target.isEdge() ? 10 : target.renderedWidth() / 2 + 10;
-      const left = at.x + wide + box.offsetWidth < room() ? at.x + wide : at.x - wide - box.offsetWidth;
-      box.style.left = `${Math.max(8, left)}px`;
-      box.style.top = `${Math.min(Math.max(8, at.y - 20), Math.max(8, page.cy.height() - box.offsetHeight - 8))}px`;
-    }, 0);
+    setTimeout(() => editor.placeBeside(box, target, [0, 0], room(), page.cy.height()), 0);
   }
 
   document.addEventListener("pointerout", (event) => {
-    if (page.hovered && !(/** @type {HTMLElement | null} */ (event.relatedTarget)?.closest("#graph"))) hoverOut();
+    if (page.hovered && !(/** @type {Element | null} */ (event.relatedTarget)?.closest("#graph"))) hoverOut();
   });
 
   editor.provide({ hoverOver, hoverMoved, hoverOut });

@@ -23,9 +23,7 @@
 
   /** @param {Event} event */
   function follow(event) {
-    const entry = /** @type {HTMLElement | null} */ (
-        editor.targetOf(event).closest?.("[data-row-device], [data-legend-ops]") ?? null
-      ),
+    const entry = editor.around(event, "[data-row-device], [data-legend-ops]"),
       device = entry?.dataset.rowDevice,
       now = entry ? `${device ?? entry.dataset.legendOps}` : "";
     if (now === of) return;

@@ -126,7 +126,7 @@
   };
 
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLElement} */ (event.target).closest("button");
+    const button = editor.targetOf(event).closest("button");
     if (!button) return;
     const data = button.dataset,
       name = Object.keys(BUTTONS).find((each) => data[each] !== undefined);
@@ -143,7 +143,7 @@
     byMouse = false;
   });
   document.addEventListener("change", (event) => {
-    const list = /** @type {HTMLElement} */ (event.target);
+    const list = editor.targetOf(event);
     if (byMouse && LIST_IDS.includes(list.id)) list.blur();
   });
 

@@ -11,7 +11,7 @@
     const note = editor.byId("notice")?.firstElementChild;
     clearTimeout(timer);
     if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
-    const watts = /** @type {HTMLElement | null} */ (note.querySelector("[data-watts-of] input"));
+    const watts = note.querySelector("[data-watts-of] input");
     if (watts) {
       watts.focus();
       return;
@@ -33,7 +33,7 @@
   document.adoptedStyleSheets.push(rules);
 
   function hideClosed() {
-    const closed = /** @type {string[]} */ (JSON.parse(sessionStorage.getItem(CLOSED) || "[]"));
+    const closed = /** @type {string[]} */ (editor.kept(CLOSED, "sessionStorage") ?? []);
     rules.replaceSync(closed.map((models) => `[data-weights-lack="${models}"] { display: none !important; }`).join("\n"));
     return closed;
   }
@@ -42,7 +42,7 @@
   function closeWeights() {
     const models = editor.byId("missing-weights")?.dataset.weightsLack;
     if (!models) return;
-    sessionStorage.setItem(CLOSED, JSON.stringify([...hideClosed(), models]));
+    editor.keep(CLOSED, [...hideClosed(), models], "sessionStorage");
     hideClosed();
     if (page.cy) editor.settle(page.cy); // there is more room now
     editor.byId("canvas")?.focus();

@@ -28,9 +28,7 @@
 
   function closePalette() {
     const { box } = parts();
-    if (!box || box.hidden) return false;
-    box.hidden = true;
-    return true;
+    if (box) box.hidden = true;
   }
 
   /* What a text finds: the command of exactly these words first, then those that begin with it, then those with its words. */
@@ -74,10 +72,7 @@
 
   function mark() {
     const { field, list } = parts();
-    const items = list.querySelectorAll("li");
-    items.forEach((item, k) => item.setAttribute("aria-selected", String(k === chosen)));
-    if (items[chosen]) items[chosen].scrollIntoView({ block: "nearest" });
-    field.setAttribute("aria-activedescendant", `palette-${chosen}`);
+    editor.highlight(list, field, chosen);
   }
 
   /** @param {number} k */
@@ -97,18 +92,17 @@
       mark();
     },
     Enter: () => run(chosen),
-    Escape: () => closePalette(),
+    Escape: closePalette,
   };
 
   document.addEventListener("input", (event) => {
-    const target = /** @type {HTMLElement} */ (event.target);
-    if (target.classList.contains("palette-field")) search(target.textContent || "");
+    const target = editor.targetOf(event);
+    if (target.matches(".palette-field")) search(target.textContent || "");
   });
   document.addEventListener(
     "keydown",
     (event) => {
-      const target = /** @type {HTMLElement} */ (event.target);
-      if (!target.classList?.contains("palette-field") || !KEYS[event.key]) return;
+      if (!editor.around(event, ".palette-field") || !KEYS[event.key]) return;
       event.preventDefault();
       event.stopPropagation();
       KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);
@@ -116,8 +110,8 @@
     true,
   );
   document.addEventListener("pointerdown", (event) => {
-    if (!(/** @type {HTMLElement} */ (event.target).closest("#palette"))) closePalette();
+    if (!editor.around(event, "#palette")) closePalette();
   });
 
-  editor.provide({ openPalette, closePalette, commandsFor });
+  editor.provide({ openPalette, commandsFor });
 })(window.hetero);

@@ -380,17 +380,11 @@
     if (!lines) return;
     const tip = editor.one(".panes-tip", box()),
       frame = panes.graphs[side].cy.container()?.getBoundingClientRect(),
-      around = box().getBoundingClientRect(),
-      at = target.isNode() ? target.renderedPosition() : target.renderedMidpoint(),
-      half = target.isNode() ? target.renderedWidth() / 2 + 12 : 12;
+      around = box().getBoundingClientRect();
     if (!frame) return;
     tip.replaceChildren(make("b", {}, lines[0]), ...lines.slice(1));
     tip.hidden = false;
-    const x = frame.left - around.left + at.x,
-      right = x + half + tip.offsetWidth < around.width ? x + half : x - half - tip.offsetWidth,
-      y = frame.top - around.top + at.y - 20;
-    tip.style.left = `${Math.max(8, right)}px`;
-    tip.style.top = `${Math.max(8, Math.min(y, around.height - tip.offsetHeight - 8))}px`;
+    editor.placeBeside(tip, target, [frame.left - around.left, frame.top - around.top], around.width, around.height);
   }
 
   /** @param {number} side @param {CyNode} node @returns {[string, ...HTMLElement[]]} */
@@ -478,7 +472,7 @@
   /** @param {number} share */
   function split(share) {
     const grid = editor.one(".panes-grid", box()),
-      line = /** @type {HTMLElement | null} */ (grid.querySelector(".swipe"));
+      line = grid.querySelector(".swipe");
     panes.split = Math.max(0, Math.min(1, share));
     const percent = `${(100 * panes.split).toFixed(1)}%`;
     editor.all("figure", grid)[1].style.clipPath = grid.dataset.mode === "swipe" ? `inset(0 0 0 ${percent})` : "";

@@ -75,14 +75,9 @@
 
   /** @param {number} step */
   function move(step) {
-    const items = editor.all("#rule-blocks li");
-    chosen = Math.min(Math.max(chosen + step, -1), items.length - 1);
-    items.forEach((each, k) => {
-      each.setAttribute("aria-selected", String(k === chosen));
-      if (k === chosen) each.scrollIntoView({ block: "nearest" });
-    });
-    if (chosen < 0) field?.removeAttribute("aria-activedescendant");
-    else field?.setAttribute("aria-activedescendant", `rule-block-${chosen}`);
+    if (!list) return;
+    chosen = Math.min(Math.max(chosen + step, -1), list.children.length - 1);
+    editor.highlight(list, field, chosen);
   }
 
   document.addEventListener("input", (event) => {
@@ -91,7 +86,7 @@
     if (typed.matches(".rule-text") && kind?.value === "scope") ask(typed);
   });
   document.addEventListener("focusout", (event) => {
-    if (/** @type {HTMLElement} */ (event.target).matches(".rule-text")) close();
+    if (editor.targetOf(event).matches(".rule-text")) close();
   });
   document.addEventListener(
     "keydown",

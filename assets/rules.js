@@ -204,7 +204,7 @@
    * @param {HTMLElement} element
    * @param {string} [more]
    */
-  const ruleOf = (element, more = "") => /** @type {HTMLElement | null} */ (element.closest(`#rules-list > .rule${more}`));
+  const ruleOf = (element, more = "") => element.closest(`#rules-list > .rule${more}`);
 
   /** @type {Hetero["rulesButton"]} */
   function rulesButton(what, pressed) {

@@ -207,11 +207,7 @@
   /** @param {number} step */
   function move(step) {
     chosen = Math.min(Math.max(chosen + step, -1), rows.length - 1);
-    editor.all("#search-list li").forEach((each, k) => {
-      each.setAttribute("aria-selected", String(k === chosen));
-      if (k === chosen) each.scrollIntoView({ block: "nearest" });
-    });
-    field()?.setAttribute("aria-activedescendant", chosen < 0 ? "" : `search-${chosen}`);
+    editor.highlight(editor.one("#search-list"), field(), chosen);
     preview();
   }
 
@@ -289,11 +285,10 @@
   }
 
   document.addEventListener("input", (event) => {
-    const target = /** @type {HTMLInputElement} */ (event.target);
-    if (target.id === "find") ask(target.value);
+    if (event.target === field()) ask(field()?.value ?? "");
   });
   document.addEventListener("focusout", (event) => {
-    if (/** @type {HTMLElement} */ (event.target).id === "find") close();
+    if (event.target === field()) close();
   });
 
   editor.provide({ searchKey });

@@ -3,7 +3,7 @@
   "use strict";
 
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLButtonElement | null} */ (editor.targetOf(event).closest?.("[data-set-export]") ?? null);
+    const button = /** @type {HTMLButtonElement | null} */ (editor.around(event, "[data-set-export]"));
     if (!button) return;
     const form = /** @type {HTMLSelectElement} */ (editor.one("#set-form")).value;
     button.disabled = true;
@@ -16,7 +16,7 @@
   });
 
   document.addEventListener("keydown", (event) => {
-    const undo = /** @type {HTMLElement | null} */ (document.querySelector("[data-set-undo]"));
+    const undo = document.querySelector("[data-set-undo]");
     if (!undo || event.key.toLowerCase() !== "z" || event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
     if (editor.targetOf(event).matches?.("input, textarea")) return;
     event.preventDefault();

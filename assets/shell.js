@@ -11,13 +11,7 @@
 
   /* ---- resizable panels that remember ---- */
 
-  const remembered = () => {
-    try {
-      return JSON.parse(localStorage.getItem(KEY) || "{}");
-    } catch (_error) {
-      return {};
-    }
-  };
+  const remembered = () => editor.kept(KEY) ?? {};
 
   function restorePanels() {
     const element = editor.one("#editor"),
@@ -62,7 +56,7 @@
       value = clamped(name, size);
     element.style.setProperty(`--${name}`, `${value}px`);
     editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
-    localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
+    editor.keep(KEY, { ...remembered(), [name]: value });
   }
 
   /** @param {PanelName} name */
@@ -85,7 +79,7 @@
   };
   document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
   document.addEventListener("click", (event) => {
-    if (editor.targetOf(event).closest(".folds [data-command]")) fold(() => false);
+    if (editor.around(event, ".folds [data-command]")) fold(() => false);
   });
   document.addEventListener(
     "keydown",
@@ -110,9 +104,7 @@
   document.addEventListener("dblclick", (event) => {
     const name = panelOf(event);
     if (!name) return;
-    const sizes = remembered();
-    delete sizes[name];
-    localStorage.setItem(KEY, JSON.stringify(sizes));
+    editor.keep(KEY, { ...remembered(), [name]: undefined });
     editor.one("#editor").style.removeProperty(`--${name}`);
   });
   document.addEventListener("keydown", (event) => {
@@ -131,7 +123,7 @@
   function hide(name, hidden) {
     editor.one("#editor").classList.toggle(`no-${name}`, hidden);
     const sizes = remembered();
-    localStorage.setItem(KEY, JSON.stringify({ ...sizes, hidden: { ...sizes.hidden, [name]: hidden } }));
+    editor.keep(KEY, { ...sizes, hidden: { ...sizes.hidden, [name]: hidden } });
     editor.legend();
   }
 
@@ -139,7 +131,7 @@
   document.addEventListener(
     "click",
     (event) => {
-      const tab = editor.targetOf(event).closest?.("#dock [role=tab], #bench-open");
+      const tab = editor.around(event, "#dock [role=tab], #bench-open");
       if (!tab) return;
       hide("dock", false);
       if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
@@ -150,7 +142,7 @@
 
   document.addEventListener("keydown", (event) => {
     const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
-    if (walks && editor.targetOf(event).closest?.("#dock [role=tab]")) hide("dock", false);
+    if (walks && editor.around(event, "#dock [role=tab]")) hide("dock", false);
   });
 
   /** @type {Hetero["togglePanel"]} */
@@ -167,16 +159,10 @@
   /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
 
   const place = () => `hetero-editor-view-${page.view.document}`;
-  const viewed = (at = place()) => {
-    try {
-      return JSON.parse(sessionStorage.getItem(at) || "{}");
-    } catch (_error) {
-      return {};
-    }
-  };
+  const viewed = (at = place()) => editor.kept(at, "sessionStorage") ?? {};
   /** @type {Hetero["remember"]} */
   function remember(what) {
-    if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what }));
+    if (page.view) editor.keep(place(), { ...viewed(), ...what }, "sessionStorage");
   }
 
   /* The same model at other sizes opens with the tab and the colours that are chosen. */
@@ -185,7 +171,7 @@
     const other = `hetero-editor-view-${path.replace("/d/", "")}`;
     if (!page.view || other === place()) return;
     const { tab, colour } = viewed();
-    sessionStorage.setItem(other, JSON.stringify({ ...viewed(other), tab, colour }));
+    editor.keep(other, { ...viewed(other), tab, colour }, "sessionStorage");
   }
 
   function recall() {
@@ -209,7 +195,7 @@
   /** @type {{ name: string, below: boolean } | null} */
   let goal = null;
   /** @param {Event} event */
-  const rowOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.(".device-row") ?? null);
+  const rowOf = (event) => editor.around(event, ".device-row");
   /** @param {HTMLElement} row */
   const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
   const unmarkRows = () =>

@@ -9,20 +9,12 @@
   window.dashAgGridFunctions = window.dashAgGridFunctions || {};
 
   /** @param {string} id @returns {ColumnState[] | null} */
-  function remembered(id) {
-    try {
-      return JSON.parse(localStorage.getItem(KEY + id) || "null");
-    } catch (_error) {
-      return null; // storage is forbidden in some private windows
-    }
-  }
+  const remembered = (id) => editor.kept(KEY + id);
 
   /** @param {string} id @param {GridApi} api */
   function remember(id, api) {
     const state = api.getColumnState().map(({ colId, width, hide }) => ({ colId, width, hide }));
-    try {
-      localStorage.setItem(KEY + id, JSON.stringify(state));
-    } catch (_error) {} // as above
+    editor.keep(KEY + id, state);
   }
 
   /* Once the table has a width. */

@@ -229,7 +229,7 @@
   editor.callbacks({ chooseDevices, typedDevices });
 
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-upload]") ?? null);
+    const button = editor.around(event, "[data-upload]");
     if (!button) return;
     const kind = button.dataset.upload;
     const field = editor.make("input", { type: "file", multiple: true, webkitdirectory: kind === "folder" });

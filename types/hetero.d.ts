@@ -322,6 +322,22 @@ interface Hetero {
   ): HTMLElementTagNameMap[T];
   /** A spot of a colour, in front of what has it. */
   swatch(colour: string): HTMLElement;
+  /** The element of a selector that an event is within. */
+  around(event: Event, selector: string): HTMLElement | null;
+  /** What the browser keeps under a key; null where it keeps nothing. */
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was kept
+  kept(key: string, storage?: "localStorage" | "sessionStorage"): any;
+  keep(key: string, value: unknown, storage?: "localStorage" | "sessionStorage"): void;
+  /** Marks one item of a list that is chosen from with the keys of a field. */
+  highlight(list: Element, field: Element | null, chosen: number): void;
+  /** Places a card beside a node or an edge, within a width and a height; `from` is where the graph begins. */
+  placeBeside(
+    card: HTMLElement,
+    target: CyNode | import("cytoscape").EdgeSingular,
+    from: [left: number, top: number],
+    width: number,
+    height: number,
+  ): void;
   short(text: string, length: number): string;
   /** A whole number with commas between thousands. */
   grouped(number: number): string;
@@ -340,7 +356,6 @@ interface Hetero {
   closeNotice(): void;
   closeWeights(): void;
   openPalette(): void;
-  closePalette(): boolean;
   openContextMenu(event: CyEvent | null): void;
   closeContextMenu(): boolean;
 
@@ -516,6 +531,20 @@ interface Hetero {
   showLink(ops: number[]): void;
   copy(text: string, message?: string): void;
   copyLink(): void;
+}
+
+/** The page has no elements but HTML and the pictures in it. */
+interface Element {
+  closest<K extends keyof HTMLElementTagNameMap>(selectors: K): HTMLElementTagNameMap[K] | null;
+  closest(selectors: string): HTMLElement | null;
+}
+
+interface ParentNode {
+  querySelector<K extends keyof HTMLElementTagNameMap>(selectors: K): HTMLElementTagNameMap[K] | null;
+  querySelector<K extends keyof SVGElementTagNameMap>(selectors: K): SVGElementTagNameMap[K] | null;
+  querySelector(selectors: string): HTMLElement | null;
+  querySelectorAll<K extends keyof HTMLElementTagNameMap>(selectors: K): NodeListOf<HTMLElementTagNameMap[K]>;
+  querySelectorAll(selectors: string): NodeListOf<HTMLElement>;
 }
 
 /** A component as Dash describes it. */
