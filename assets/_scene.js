@@ -5,10 +5,7 @@
 
   const LETTERS = 20; // that an op has room for
 
-  /**
-   * @param {string} text
-   * @param {new (buffer: ArrayBuffer) => any} Type
-   */
+  /** @param {string} text @param {new (buffer: ArrayBuffer) => any} Type */
   const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
   /* Positions and edges; the same for all charts of a model. */
@@ -204,11 +201,7 @@
       });
     }
 
-    /**
-     * @param {CanvasRenderingContext2D} g
-     * @param {number} h
-     * @param {string} colour
-     */
+    /** @param {CanvasRenderingContext2D} g @param {number} h @param {string} colour */
     edges(g, h, colour) {
       const s = this.scene,
         z = this.zoom,
@@ -266,10 +259,7 @@
     }
   }
 
-  /**
-   * @param {HTMLCanvasElement} canvas
-   * @param {Chart} chart
-   */
+  /** @param {HTMLCanvasElement} canvas @param {Chart} chart */
   function listen(canvas, chart) {
     /** @param {MouseEvent} event */
     const at = (event) => {

@@ -20,11 +20,7 @@
     return answer;
   }
 
-  /**
-   * @param {string} what
-   * @param {object | null} [body]
-   * @param {AskOptions} [options]
-   */
+  /** @param {string} what @param {object | null} [body] @param {AskOptions} [options] */
   async function ask(what, body, options = {}) {
     const { document = editor.page.view.document, signal } = options;
     const posted = body && {

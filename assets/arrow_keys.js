@@ -5,10 +5,7 @@
   const page = editor.page;
   const ROW = 24; // nodes of one row differ less in height
 
-  /**
-   * @param {CyNodes} nodes
-   * @param {{ x: number, y: number }} from
-   */
+  /** @param {CyNodes} nodes @param {{ x: number, y: number }} from */
   function nearest(nodes, from) {
     /** @param {CyNode} n */
     const away = (n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y);
@@ -16,10 +13,7 @@
     return all.length ? all.reduce((best, n) => (away(n) < away(best) ? n : best)) : null;
   }
 
-  /**
-   * @param {CyNode} node
-   * @param {string} key
-   */
+  /** @param {CyNode} node @param {string} key */
   function neighbour(node, key) {
     const at = node.position();
     if (key === "ArrowDown") return nearest(node.outgoers("edge").not(".state").targets(), at);

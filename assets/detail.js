@@ -51,10 +51,7 @@
     page.shown = { blocks: [], before: null };
   }
 
-  /**
-   * @param {Messages.DetailShown["mode"]} mode
-   * @param {Messages.DetailShown} detail
-   */
+  /** @param {Messages.DetailShown["mode"]} mode @param {Messages.DetailShown} detail */
   function detailMode(mode, detail) {
     if (detail && mode !== shown()?.mode) askDetail({ do: "mode", mode });
   }

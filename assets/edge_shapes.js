@@ -165,10 +165,7 @@
       });
   }
 
-  /**
-   * @param {Rows} taken
-   * @param {Box} box
-   */
+  /** @param {Rows} taken @param {Box} box */
   const isClear = (taken, { x, y, w, h }) =>
     ![y - h / 2, y + h / 2].some((border) =>
       taken

@@ -281,10 +281,7 @@
     showMode();
   }
 
-  /**
-   * @param {"brush" | "region"} kind
-   * @param {string} name
-   */
+  /** @param {"brush" | "region"} kind @param {string} name */
   function press(kind, name) {
     for (const button of editor.all(`button[data-${kind}]`)) button.ariaPressed = String(button.dataset[kind] === name);
   }

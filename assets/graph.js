@@ -158,26 +158,17 @@
   let chosen = false;
 
   /* Whether a view was only shifted since, if at all, as for an op that was clicked. */
-  /**
-   * @param {Cy} cy
-   * @param {{ zoom: number } | null} view
-   */
+  /** @param {Cy} cy @param {{ zoom: number } | null} view */
   const isAt = (cy, view) => view?.zoom === cy.zoom() && !chosen;
 
-  /**
-   * @param {Cy} cy
-   * @param {Bounds} box
-   */
+  /** @param {Cy} cy @param {Bounds} box */
   function showWhole(cy, box) {
     const view = window.heteroWhole(box, cy.width(), cy.height());
     cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
     isWhole(cy, box);
   }
 
-  /**
-   * @param {Cy} cy
-   * @param {Bounds} box
-   */
+  /** @param {Cy} cy @param {Bounds} box */
   function isWhole(cy, box) {
     whole = { zoom: cy.zoom(), ...cy.pan(), box };
     chosen = false;
@@ -309,10 +300,7 @@
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
   /* New elements came from the server: colour them, and keep the place. */
-  /**
-   * @param {GraphElement[]} elements
-   * @param {Messages.DetailShown} detail
-   */
+  /** @param {GraphElement[]} elements @param {Messages.DetailShown} detail */
   function redrawn(elements, detail) {
     const before = page.detail;
     page.detail = detail;
@@ -349,11 +337,7 @@
   }
 
   /* Once the graph has taken over new elements: its component does so a little after they came. */
-  /**
-   * @param {GraphElement[]} elements
-   * @param {(cy: Cy) => void} then
-   * @param {number} [tries]
-   */
+  /** @param {GraphElement[]} elements @param {(cy: Cy) => void} then @param {number} [tries] */
   function whenDrawn(elements, then, tries = 100) {
     const cy = liveGraph(),
       all = cy?.elements();
@@ -525,10 +509,7 @@
     expectGraph,
     panelsShown,
   });
-  /**
-   * @param {string} scheme
-   * @param {Record<string, unknown>} styles
-   */
+  /** @param {string} scheme @param {Record<string, unknown>} styles */
   const restyle = (scheme, styles) => styles[scheme];
 
   editor.callbacks({ redrawn, restyle });

@@ -29,10 +29,7 @@
     }, 320);
   }
 
-  /**
-   * @param {string} type
-   * @param {unknown} children
-   */
+  /** @param {string} type @param {unknown} children */
   const element = (type, children) => ({ namespace: "dash_html_components", type, props: { children } });
 
   /** @param {string[][]} states */

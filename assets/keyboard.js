@@ -52,10 +52,7 @@
     run(command, event);
   });
 
-  /**
-   * @param {Command} command
-   * @param {KeyboardEvent} event
-   */
+  /** @param {Command} command @param {KeyboardEvent} event */
   function run(command, event) {
     if (command.id !== "end-tool") event.preventDefault();
     command.run?.();

@@ -219,10 +219,7 @@
     }
   }
 
-  /**
-   * @param {CyNode | import("cytoscape").EdgeSingular} element
-   * @param {Looks | null} looks
-   */
+  /** @param {CyNode | import("cytoscape").EdgeSingular} element @param {Looks | null} looks */
   function change(element, looks) {
     if (!looks) return;
     const held = element.data();

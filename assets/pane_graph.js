@@ -14,11 +14,7 @@
   const styles = () => /** @type {any} */ (page.cy.style()).json();
 
   class PaneGraph {
-    /**
-     * @param {HTMLElement} box
-     * @param {PaneLayout} layout
-     * @param {Messages.PaneDevice[]} devices
-     */
+    /** @param {HTMLElement} box @param {PaneLayout} layout @param {Messages.PaneDevice[]} devices */
     constructor(box, layout, devices) {
       this.layout = layout;
       this.view = page.view;
@@ -42,10 +38,7 @@
       this.cy.on("viewport add", () => editor.labelEdges(this.cy));
     }
 
-    /**
-     * @param {PaneLayout} layout
-     * @param {Messages.PaneDevice[]} devices
-     */
+    /** @param {PaneLayout} layout @param {Messages.PaneDevice[]} devices */
     take(layout, devices) {
       const { ops, device, part, partColour } = layout;
       this.layout = layout;
@@ -75,10 +68,7 @@
       this.showFar();
     }
 
-    /**
-     * @param {any} element
-     * @param {(place: number) => string} signOf
-     */
+    /** @param {any} element @param {(place: number) => string} signOf */
     sign(element, signOf) {
       if (!element.position) return null;
       element.pannable = true;

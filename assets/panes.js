@@ -112,10 +112,7 @@
     }, 0);
   }
 
-  /**
-   * @param {PanesData} data
-   * @param {() => Promise<PanesData>} ask
-   */
+  /** @param {PanesData} data @param {() => Promise<PanesData>} ask */
   async function show({ layouts, devices }, ask) {
     const isLarge = layouts.some((layout) => layout.ops.length > MOST_OPS),
       mode = isLarge || page.detail?.mode === "blocks" ? "blocks" : "ops";
@@ -163,10 +160,7 @@
 
   const areVersions = () => Boolean(panes.data.layouts[0].twins);
 
-  /**
-   * @param {number} i
-   * @param {PaneLayout} [layout]
-   */
+  /** @param {number} i @param {PaneLayout} [layout] */
   const differs = (i, layout = panes.data.layouts[0]) =>
     layout.state ? layout.state[i] > 0 : panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
 
@@ -184,18 +178,10 @@
   const signsOf = (layout) => (/** @type {number} */ i) => SIGNS[layout.state ? layout.state[i] : differs(i) ? 1 : 0];
 
   /* What an op of a pane is in another one; -1 where it is not there. */
-  /**
-   * @param {number} i
-   * @param {number} from
-   * @param {number} to
-   */
+  /** @param {number} i @param {number} from @param {number} to */
   const twinOf = (i, from, to) => (from === to ? i : (panes.data.layouts[from].twins?.[i] ?? i));
 
-  /**
-   * @param {HTMLElement} grid
-   * @param {PaneLayout} layout
-   * @param {number} side
-   */
+  /** @param {HTMLElement} grid @param {PaneLayout} layout @param {number} side */
   function pane(grid, layout, side) {
     const { name, summary } = layout,
       caption = make("figcaption", {}, make("b", {}, name), make("span", { title: summary }, summary)),
@@ -223,11 +209,7 @@
   const elementsOf = (layout) => panes.drawn.get(layout.document)?.elements ?? [];
 
   /* A block opens or closes in all panes of its model, and stays where it was in the one that was clicked. */
-  /**
-   * @param {number} side
-   * @param {CyNode} target
-   * @param {DrawingChange} change
-   */
+  /** @param {number} side @param {CyNode} target @param {DrawingChange} change */
   async function reopen(side, target, change) {
     const { document } = panes.data.layouts[side],
       drawn = panes.drawn.get(document),
@@ -264,10 +246,7 @@
     panes.moving = false;
   }
 
-  /**
-   * @param {number} side
-   * @param {number} to
-   */
+  /** @param {number} side @param {number} to */
   function panBeside(side, to) {
     const { cy } = panes.graphs[side],
       twins = panes.data.layouts[side].twins ?? new Int32Array(),
@@ -298,10 +277,7 @@
     return { x: at.x - there.x * zoom, y: at.y - there.y * zoom };
   }
 
-  /**
-   * @param {number} side
-   * @param {number[]} places
-   */
+  /** @param {number} side @param {number[]} places */
   function choose(side, places) {
     panes.graphs.forEach((graph, to) => graph.mark(places.map((i) => twinOf(i, side, to))));
     if (areVersions()) {
@@ -315,20 +291,14 @@
   }
 
   /* What an op is in the other model. */
-  /**
-   * @param {number} i
-   * @param {number} side
-   */
+  /** @param {number} i @param {number} side */
   function inOther(i, side) {
     const layout = panes.data.layouts[side],
       words = ["the same in both", layout.changes?.[i] || "changed", `only in ${layout.name}`];
     return `${layout.named[i][0]}: ${words[layout.state?.[i] ?? 0]}`;
   }
 
-  /**
-   * @param {number} count
-   * @param {string} [noun]
-   */
+  /** @param {number} count @param {string} [noun] */
   const plural = (count, noun = "op") => `${editor.grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 
   /* From which device to which, the most ops first; with more than two layouts all of theirs in order. */
@@ -371,10 +341,7 @@
   const line = (text, colour) => make("div", {}, colour ? editor.swatch(colour) : "", text);
 
   /* What is under the pointer: the op, and its device in each layout. */
-  /**
-   * @param {number} side
-   * @param {CyNode | import("cytoscape").EdgeSingular} target
-   */
+  /** @param {number} side @param {CyNode | import("cytoscape").EdgeSingular} target */
   function tell(side, target) {
     const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
     if (!lines) return;

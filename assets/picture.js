@@ -23,10 +23,7 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
   }
 
-  /**
-   * @param {Cy} cy
-   * @param {string} bg
-   */
+  /** @param {Cy} cy @param {string} bg */
   const pngOf = (cy, bg) => cy.png({ output: "blob", full: false, scale: 2, bg });
 
   /* As large as the longest side allows; names are those that can be read at this size. */
@@ -65,11 +62,7 @@
   const fixed = (number) => number.toFixed(1);
 
   /* Shapes that can be scaled and edited, of what the viewport shows or of all, in the graph's own coordinates. */
-  /**
-   * @param {Cy} cy
-   * @param {string} ground
-   * @param {boolean} whole
-   */
+  /** @param {Cy} cy @param {string} ground @param {boolean} whole */
   function svgOf(cy, ground, whole) {
     const all = cy.elements().boundingBox(),
       margin = 16,
@@ -106,10 +99,7 @@
     return new Blob([svg, back, ...out, "</svg>"], { type: "image/svg+xml" });
   }
 
-  /**
-   * @param {import("cytoscape").EdgeSingular} edge
-   * @param {boolean} labelled
-   */
+  /** @param {import("cytoscape").EdgeSingular} edge @param {boolean} labelled */
   function svgEdge(edge, labelled) {
     const points = editor.wayOf(edge),
       at = labelled && editor.pointAlong(points, edge.data("along"));
@@ -168,11 +158,7 @@
   const svgText = (text, x, y, size, colour, around) =>
     `<text x="${fixed(x)}" y="${fixed(y)}" font-family="Inter, system-ui, sans-serif" font-size="${fixed(size)}" fill="${colour}"${around ? ` stroke="${around}" stroke-width="3" paint-order="stroke"` : ""} text-anchor="middle" dominant-baseline="central">${escaped(text)}</text>`;
 
-  /**
-   * @param {CyNode} node
-   * @param {string} fill
-   * @param {string} more
-   */
+  /** @param {CyNode} node @param {string} fill @param {string} more */
   function svgRect(node, fill, more) {
     const at = svgBox(node),
       border = `stroke="${node.style("border-color")}" stroke-width="${fixed(parseFloat(node.style("border-width")))}"`;
@@ -189,11 +175,7 @@
   }
 
   /* A block on several devices has stripes, as on the screen. */
-  /**
-   * @param {CyNode} node
-   * @param {string[]} defs
-   * @param {boolean} far
-   */
+  /** @param {CyNode} node @param {string[]} defs @param {boolean} far */
   function svgNode(node, defs, far) {
     let fill = node.style("background-color");
     if (node.hasClass("mixed")) {

@@ -76,31 +76,17 @@
     return same;
   }
 
-  /**
-   * @param {string} className
-   * @param {string} label
-   * @param {[string, string][]} options
-   * @param {string} value
-   */
+  /** @param {string} className @param {string} label @param {[string, string][]} options @param {string} value */
   function choice(className, label, options, value) {
     const items = options.map(([v, text]) => make("option", { value: v, selected: v === value }, text));
     return make("select", { className, ariaLabel: label }, ...items);
   }
 
-  /**
-   * @param {string} className
-   * @param {string} label
-   * @param {string} value
-   * @param {string} placeholder
-   */
+  /** @param {string} className @param {string} label @param {string} value @param {string} placeholder */
   const field = (className, label, value, placeholder) =>
     make("input", { className, ariaLabel: label, defaultValue: value, placeholder, spellcheck: false });
 
-  /**
-   * @param {string} what
-   * @param {string} label
-   * @param {string} [content]
-   */
+  /** @param {string} what @param {string} label @param {string} [content] */
   const button = (what, label, content) =>
     make(
       "button",
@@ -108,10 +94,7 @@
       content ?? make("span", { className: `icon icon-${what}` }),
     );
 
-  /**
-   * @param {Messages.RulesData} data
-   * @param {RuleRow} rule
-   */
+  /** @param {Messages.RulesData} data @param {RuleRow} rule */
   function line(data, rule) {
     const row = make("div", { className: "rule" }),
       kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);

@@ -236,10 +236,7 @@
   }
 
   /* Only clicks count: a row may also become selected because the table or the graph changed. */
-  /**
-   * @param {string} table
-   * @param {{ rowId: string } | null} cell
-   */
+  /** @param {string} table @param {{ rowId: string } | null} cell */
   function clicked(table, cell) {
     const grid = cell && page.cy ? editor.gridApi(table) : null;
     const row = grid ? grid.getRowNode(cell?.rowId || "") : null;

@@ -34,10 +34,7 @@
   }
 
   /* Whatever the window, the graph stays visible. */
-  /**
-   * @param {PanelName} name
-   * @param {number} size
-   */
+  /** @param {PanelName} name @param {number} size */
   function clamped(name, size) {
     const most = name === "dock" ? window.innerHeight - 300 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
     return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
@@ -47,10 +44,7 @@
     if (editor.byId("editor")) restorePanels();
   });
 
-  /**
-   * @param {PanelName} name
-   * @param {number} size
-   */
+  /** @param {PanelName} name @param {number} size */
   function resize(name, size) {
     const element = editor.one("#editor"),
       value = clamped(name, size);
@@ -116,10 +110,7 @@
     resize(name, sizeOf(name) + grows[name](dx, dy));
   });
 
-  /**
-   * @param {PanelName} name
-   * @param {boolean} hidden
-   */
+  /** @param {PanelName} name @param {boolean} hidden */
   function hide(name, hidden) {
     editor.one("#editor").classList.toggle(`no-${name}`, hidden);
     const sizes = remembered();
@@ -268,10 +259,7 @@
   };
 
   /* What was asked for may come below what the panel shows. */
-  /**
-   * @param {unknown} children
-   * @param {string} id
-   */
+  /** @param {unknown} children @param {string} id */
   function intoView(children, id) {
     setTimeout(() => {
       const box = editor.byId(id);
