@@ -93,8 +93,7 @@
           id: idOf(id),
           value: value ?? "",
           disabled,
-          /** @param {Event} event */
-          onChange: (event) => setProps({ value: /** @type {HTMLSelectElement} */ (event.target).value || null }),
+          onChange: (event) => setProps({ value: event.target.value || null }),
         },
         placeholder !== undefined && h("option", { value: "" }, placeholder),
         options(data),
@@ -123,10 +122,7 @@
       setProps,
     } = props;
     const [text, setText] = useState(shown(value));
-    useEffect(() => {
-      setText(shown(value));
-      return undefined;
-    }, [value]);
+    useEffect(() => setText(shown(value)), [value]);
 
     /** @param {string} raw */
     function send(raw) {
@@ -160,14 +156,11 @@
         autoComplete: "off",
         spellCheck: false,
         list: suggestions && `${idOf(id)}-suggestions`,
-        /** @param {Event} event */
-        onChange: (event) => {
-          const raw = /** @type {HTMLInputElement} */ (event.target).value;
-          setText(raw);
-          if (!debounce) send(raw);
+        onChange: ({ target }) => {
+          setText(target.value);
+          if (!debounce) send(target.value);
         },
         onBlur: leave,
-        /** @param {KeyboardEvent} event */
         onKeyDown: (event) => {
           if (event.key !== "Enter" || rows) return;
           leave();
@@ -188,8 +181,7 @@
         type: "checkbox",
         checked: Boolean(checked),
         disabled,
-        /** @param {Event} event */
-        onChange: (event) => setProps({ checked: /** @type {HTMLInputElement} */ (event.target).checked }),
+        onChange: (event) => setProps({ checked: event.target.checked }),
       }),
       label,
     );
@@ -253,18 +245,15 @@
       placeholder,
       autoComplete: "off",
       spellCheck: false,
-      /** @param {Event} event */
-      onChange: (event) => {
-        const raw = /** @type {HTMLInputElement} */ (event.target).value,
-          how = /** @type {InputEvent} */ (/** @type {any} */ (event).nativeEvent).inputType;
+      onChange: ({ target, nativeEvent }) => {
+        const how = nativeEvent.inputType;
         if (!how || how === "insertReplacementText")
-          add(raw); // chosen from the suggestions
-        else setText(raw);
+          add(target.value); // chosen from the suggestions
+        else setText(target.value);
         setUnknown("");
       },
       onBlur: () => text && add(text),
       "aria-invalid": unknown ? "true" : undefined,
-      /** @param {KeyboardEvent} event */
       onKeyDown: (event) => {
         if (event.key === "Enter") add(text);
         else if (event.key === "Backspace" && !text && value.length) remove(value[value.length - 1]);
@@ -277,8 +266,7 @@
         id: idOf(id),
         "aria-label": props.label,
         value: "",
-        /** @param {Event} event */
-        onChange: (event) => add(/** @type {HTMLSelectElement} */ (event.target).value),
+        onChange: (event) => add(event.target.value),
       },
       h("option", { value: "" }, placeholder),
       options(left),

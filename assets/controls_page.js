@@ -28,7 +28,6 @@
         told.current = pathname;
         window.history.pushState({}, "", pathname);
       }
-      return undefined;
     }, [pathname]);
     return null;
   }

@@ -19,7 +19,6 @@
     const [shown, setShown] = useState(graphShown);
     useEffect(() => {
       if (!shown) waiting.push(() => setShown(true));
-      return undefined;
     }, []);
     return shown;
   }
@@ -55,7 +54,6 @@
     seen.current.add(value);
     useEffect(() => {
       if (shown) editor.panelsShown();
-      return undefined;
     }, [shown]);
     /** @param {string} name */
     const tabId = (name) => `${editor.idOf(id)}-tab-${name}`;
@@ -207,10 +205,8 @@
             "aria-label": label,
             className: "popover-panel",
             onToggleCapture: showGroup,
-            /** @param {Event} event */
-            onClick: (event) => {
-              if (/** @type {HTMLElement} */ (event.target).closest(menu ? "button" : "[data-command]"))
-                setTimeout(() => setOpen(false), 0);
+            onClick: ({ target }) => {
+              if (target.closest(menu ? "button" : "[data-command]")) setTimeout(() => setOpen(false), 0);
             },
           },
           children,
@@ -221,10 +217,7 @@
   /** @param {Controls.AlertProps} props */
   function Alert({ id, title, children }) {
     const [closed, close] = useState(false);
-    useEffect(() => {
-      close(false);
-      return undefined;
-    }, [children]);
+    useEffect(() => close(false), [children]);
     return h(
       "div",
       { id: editor.idOf(id), role: "alert", className: "alert", hidden: closed },

@@ -10,7 +10,6 @@
     useEffect(() => {
       // Dash looks the component up again when one of its properties changes.
       window.heteroScripts("tables").then(() => setProps({ className: `${className} late` }));
-      return undefined;
     }, []);
     return h("div", { className: "hint wide" }, "Loading …");
   }

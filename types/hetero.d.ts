@@ -597,12 +597,19 @@ interface Window {
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 
+/** Properties of an element; what it tells of comes from fields and buttons. */
+type ElementProps = Record<string, unknown> & {
+  onChange?(event: { target: HTMLInputElement; nativeEvent: InputEvent }): void;
+  onClick?(event: MouseEvent & { target: HTMLElement }): void;
+  onKeyDown?(event: KeyboardEvent): void;
+};
+
 /** Of Dash: a small part of React. */
 declare const React: {
   // biome-ignore lint/suspicious/noExplicitAny: components of any properties
-  createElement(type: string | ((props: any) => unknown), props: Record<string, unknown>, ...children: unknown[]): unknown;
+  createElement(type: string | ((props: any) => unknown), props: ElementProps, ...children: unknown[]): unknown;
   Fragment: (props: object) => unknown;
-  useState<T>(first: T): [T, (next: T) => void];
+  useState<T>(first: T): [T, (next: T) => undefined];
   useRef<T>(first: T): { current: T };
   useEffect(run: () => undefined | (() => void), after: unknown[]): void;
 };
