@@ -309,25 +309,8 @@
     hint.classList.toggle("shown", Boolean(text));
   }
 
-  editor.provide({
-    waitingEdits,
-    planChanged,
-    resend,
-    dropWaiting,
-    say,
-    painting,
-    device,
-    edit,
-    paint,
-    paintOrUnpin,
-    tapOp,
-    tapFrame,
-    endBox,
-    grow,
-    setBrush,
-    setRegion,
-    showMode,
-  });
+  editor.provide({ waitingEdits, planChanged, resend, dropWaiting, say, painting, device, edit, paint, paintOrUnpin });
+  editor.provide({ tapOp, tapFrame, endBox, grow, setBrush, setRegion, showMode });
   editor.callbacks({
     setAutomatic,
     /* A list that is drawn anew has no tool marked. */

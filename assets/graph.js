@@ -494,21 +494,8 @@
     move({ zoom, pan: { x, y } }, () => isWhole(cy, box));
   }
 
-  editor.provide({
-    comeBack,
-    move,
-    lookAt,
-    bring,
-    zoomToSelection,
-    hold,
-    centre,
-    zoom,
-    fit,
-    settle,
-    apply,
-    expectGraph,
-    panelsShown,
-  });
+  editor.provide({ comeBack, move, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
+  editor.provide({ expectGraph, panelsShown });
   /** @param {string} scheme @param {Record<string, unknown>} styles */
   const restyle = (scheme, styles) => styles[scheme];
 

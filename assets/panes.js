@@ -549,19 +549,8 @@
     for (const graph of panes.graphs) graph.restyle();
   }
 
-  editor.provide({
-    openPanes,
-    openVersions,
-    downloadComparison,
-    closePanes,
-    tickPane,
-    panesFollow,
-    panesRestyle,
-    setPanesMode,
-    onlyDifferences,
-    nextDifference,
-    fitPanes,
-  });
+  editor.provide({ openPanes, openVersions, downloadComparison, closePanes, tickPane, panesFollow, panesRestyle });
+  editor.provide({ setPanesMode, onlyDifferences, nextDifference, fitPanes });
   editor.callbacks({ comparisonArrived });
   window.heteroPanes = panes;
 })(window.hetero);

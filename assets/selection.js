@@ -364,25 +364,7 @@
     goTo(hits[page.matchNumber % hits.length].id());
   }
 
-  editor.provide({
-    reselect,
-    selectNothing,
-    selectDevice,
-    showPart,
-    opId,
-    opsIn,
-    rangesOf,
-    opsOf,
-    nodesOf,
-    selectedOps,
-    showRow,
-    reportSelection,
-    choose,
-    unmark,
-    bringOp,
-    arrive,
-    goTo,
-    find,
-  });
+  editor.provide({ reselect, selectNothing, selectDevice, showPart, opId, opsIn, rangesOf, opsOf, nodesOf });
+  editor.provide({ selectedOps, showRow, reportSelection, choose, unmark, bringOp, arrive, goTo, find });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);
