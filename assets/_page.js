@@ -73,8 +73,7 @@
   /** @type {Hetero["short"]} */
   const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
 
-  /* `toLocaleString` takes 10 ms the first time. */
-  /** @type {Hetero["grouped"]} */
+  /** `toLocaleString` takes 10 ms the first time. @type {Hetero["grouped"]} */
   const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 
   /** @type {Hetero["enable"]} */
@@ -150,8 +149,7 @@
     return { namespace: "dash_html_components", type: "Div", props: { children: words, className: "empty" } };
   }
 
-  /* The tab, and a run where none is under way. */
-  /** @param {number} _clicks @param {boolean} running */
+  /** The tab, and a run where none is under way. @param {number} _clicks @param {boolean} running */
   function openBenchmark(_clicks, running) {
     if (!running) setTimeout(() => byId("bench-start")?.click(), 0);
     return "benchmark";
@@ -169,8 +167,7 @@
     if (document.querySelector("#compare-result > .outdated:not([hidden])")?.checkVisibility()) byId("compare-start")?.click();
   }
 
-  /* Some private windows forbid storage: what is chosen holds for this page then. */
-  /** @type {Hetero["kept"]} */
+  /** Some private windows forbid storage: what is chosen holds for this page then. @type {Hetero["kept"]} */
   function kept(key, storage = "localStorage") {
     try {
       return JSON.parse(window[storage].getItem(key) || "null");
@@ -186,8 +183,7 @@
     } catch (_error) {} // as above
   }
 
-  /* The highlighted item of a list of choices; the focus stays in the field above it. */
-  /** @type {Hetero["highlight"]} */
+  /** The highlighted item of a list of choices; the focus stays in the field above it. @type {Hetero["highlight"]} */
   function highlight(list, field, chosen) {
     const items = [...list.children];
     for (const item of items) item.ariaSelected = String(item === items[chosen]);

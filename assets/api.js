@@ -32,8 +32,7 @@
     return answer.status === 204 ? null : answer.json();
   }
 
-  /* A file of the server's, for the person to keep. */
-  /** @type {Hetero["download"]} */
+  /** A file of the server's, for the person to keep. @type {Hetero["download"]} */
   async function download(address) {
     const answer = await request(address);
     const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";

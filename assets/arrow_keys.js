@@ -29,8 +29,7 @@
     return nearest(beside, at);
   }
 
-  /* Where the model begins: what reads its first input. */
-  /** @param {Cy} cy */
+  /** Where the model begins: what reads its first input. @param {Cy} cy */
   const start = (cy) => {
     const readers = cy.nodes(".terminal").outgoers("node.op");
     return (readers.nonempty() ? readers : cy.nodes(".op"))[0] ?? null;

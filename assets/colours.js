@@ -17,8 +17,7 @@
     return view[mode].length ? mode : null;
   }
 
-  /* Fill and word of an op in the chosen colour mode. */
-  /** @type {Hetero["lookOf"]} */
+  /** Fill and word of an op in the chosen colour mode. @type {Hetero["lookOf"]} */
   function lookOf(view, i, mode = page.colourMode) {
     const device = view.devices[view.device[i]];
     if (mode.startsWith("level-")) {

@@ -391,8 +391,7 @@
     ...(editor.byId("phases-start") ? PHASES : []),
   ];
 
-  /* Names a filter that finds something in this model. */
-  /** @param {Command} command */
+  /** Names a filter that finds something in this model. @param {Command} command */
   function withExample(command) {
     const filter = editor.byId("palette")?.dataset.filter;
     return filter ? { ...command, words: `${command.words}: ${filter}` } : command;

@@ -111,8 +111,7 @@
     if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
   }
 
-  /* The items of a group that was folded out are in sight. */
-  /** @param {Event} event */
+  /** The items of a group that was folded out are in sight. @param {Event} event */
   function showGroup(event) {
     const group = /** @type {HTMLElement} */ (event.target);
     if (group instanceof HTMLDetailsElement && group.open) group.scrollIntoView({ block: "nearest" });
@@ -139,8 +138,7 @@
       const outside = (event) => {
         if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
       };
-      /* A button that is busy has no focus to close by. */
-      /** @param {KeyboardEvent} event */
+      /** A button that is busy has no focus to close by. @param {KeyboardEvent} event */
       const byEscape = (event) => {
         if (event.key !== "Escape" || event.target !== document.body) return;
         event.stopPropagation();

@@ -20,8 +20,7 @@
     return `${i ? Number(value.toPrecision(4)) : value} ${units[i]}`;
   };
 
-  /* Two digits of a figure that rests on assumed speeds, as `roughly` of editor/text.py. */
-  /** @param {number} value */
+  /** Two digits of a figure that rests on assumed speeds, as `roughly` of editor/text.py. @param {number} value */
   const roughly = (value) => Number(value.toPrecision(2));
 
   functions.heteroSeconds = (value, rough = false) => {
@@ -33,8 +32,7 @@
     return `${Number(value.toPrecision(3))} s`;
   };
 
-  /* As `percent` of editor/text.py: a share that is not nothing is not called 0. */
-  /** @param {number} share */
+  /** As `percent` of editor/text.py: a share that is not nothing is not called 0. @param {number} share */
   const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${(100 * share).toFixed(0)} %`);
 
   window.hetero?.provide({

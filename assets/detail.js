@@ -87,8 +87,7 @@
     askDetail({ do: "close", ops: nodes.map((n) => editor.opsOf(n)[0]) });
   }
 
-  /* An open block is closed from its frame as it was opened: by a double click. */
-  /** @param {CyNode} frame */
+  /** An open block is closed from its frame as it was opened: by a double click. @param {CyNode} frame */
   function closeFrame(frame) {
     page.keep = { ops: new Set([frame.data("op")]), at: frame.renderedPosition() };
     askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });

@@ -225,8 +225,7 @@
     }
   }
 
-  /* The title of a frame stands for its block; the rest of it is ground. */
-  /** @type {Hetero["tapFrame"]} */
+  /** The title of a frame stands for its block; the rest of it is ground. @type {Hetero["tapFrame"]} */
   function tapFrame(event) {
     const frame = event.target,
       top = frame.position("y") - frame.data("h") / 2;
@@ -241,8 +240,7 @@
     editor.reportSelection();
   }
 
-  /* A message over the graph, for a moment. */
-  /** @type {Hetero["say"]} */
+  /** A message over the graph, for a moment. @type {Hetero["say"]} */
   function say(text) {
     const hint = editor.byId("mode-hint");
     if (!hint) return;

@@ -97,8 +97,7 @@
     editor.showMode();
   }
 
-  /* Far out nodes show their name and the numbers of their devices only. */
-  /** @param {Cy} cy */
+  /** Far out nodes show their name and the numbers of their devices only. @param {Cy} cy */
   function showFar(cy) {
     const far = window.heteroFar(cy.zoom());
     if (far.far === page.far.far && far.farther === page.far.farther) return;
@@ -295,8 +294,7 @@
     editor.followRun(); // one that runs, or was run
   }
 
-  /* Once what is drawn now has been painted. */
-  /** @param {() => void} then */
+  /** Once what is drawn now has been painted. @param {() => void} then */
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
   /* New elements came from the server: colour them, and keep the place. */
@@ -364,8 +362,7 @@
   /** @param {Cy} cy */
   const seesWhole = (cy) => isAt(cy, whole);
 
-  /* A reload comes back to what is seen now, also where it was only shifted. */
-  /** @param {Cy} cy */
+  /** A reload comes back to what is seen now, also where it was only shifted. @param {Cy} cy */
   const isUnmoved = (cy) => seesWhole(cy) && whole?.x === cy.pan().x && whole.y === cy.pan().y;
 
   /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
@@ -458,16 +455,14 @@
   const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
   const CALM = window.matchMedia("(prefers-reduced-motion: reduce)"),
     MOVE_MS = 160;
-  /* Moves the view, at once for who wants no motion. */
-  /** @type {Hetero["move"]} */
+  /** Moves the view, at once for who wants no motion. @type {Hetero["move"]} */
   const move = (to, then) => page.cy?.animate({ ...to, duration: CALM.matches ? 0 : MOVE_MS }, { complete: then });
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
     if (chosen?.nonempty()) lookAt(chosen.boundingBox(), 3);
     else editor.say("Select something first.");
   };
-  /* Moves to a box, clear of the cards. */
-  /** @type {Hetero["lookAt"]} */
+  /** Moves to a box, clear of the cards. @type {Hetero["lookAt"]} */
   function lookAt(box, largest) {
     const { zoom, x, y } = window.heteroWhole(box, page.cy.width(), page.cy.height(), largest);
     move({ zoom, pan: { x, y } });

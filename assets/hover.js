@@ -61,8 +61,7 @@
     return card?.width && card.left > canvas.left ? Math.min(canvas.width, card.left - canvas.left) : canvas.width;
   }
 
-  /* The answer came: beside what it is about, within the canvas. */
-  /** @param {unknown} content */
+  /** The answer came: beside what it is about, within the canvas. @param {unknown} content */
   function show(content) {
     const box = editor.byId("hover"),
       target = page.hovered;

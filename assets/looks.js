@@ -73,13 +73,11 @@
     return `…${words.length >= 0.6 * length ? words : end}`;
   }
 
-  /* A type of op from afar. As `_briefly` of drawing/preview.py. */
-  /** @param {string} type */
+  /** A type of op from afar. As `_briefly` of drawing/preview.py. @param {string} type */
   const briefly = (type) =>
     type.replace("Normalization", "Norm").replace("Attention", "Attn").replace("AveragePool", "AvgPool");
 
-  /* A type of op as the first line of its node. As `_near_name` of drawing/preview.py. */
-  /** @param {string} type */
+  /** A type of op as the first line of its node. As `_near_name` of drawing/preview.py. @param {string} type */
   const nearName = (type) => (type.length <= WORDS - 1 ? type : editor.short(briefly(type), WORDS - 1));
 
   /** @type {Hetero["showFrom"]} */

@@ -148,8 +148,7 @@
       });
     }
 
-    /* To the middle, unless it is seen. */
-    /** @param {CyNode} node */
+    /** To the middle, unless it is seen. @param {CyNode} node */
     bring(node) {
       const view = this.cy.extent(),
         own = node.boundingBox({ includeLabels: false });

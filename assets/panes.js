@@ -231,8 +231,7 @@
     hush();
   }
 
-  /* The other panes show the same place; of another model, the anchor is at the same place. */
-  /** @param {number} side */
+  /** The other panes show the same place; of another model, the anchor is at the same place. @param {number} side */
   function moved(side) {
     if (panes.moving) return;
     panes.moving = true;
@@ -290,8 +289,7 @@
     if (own.length) editor.set("selection", { data: { ops: own.map((i) => panes.data.layouts[0].ops[i]), select: true } });
   }
 
-  /* What an op is in the other model. */
-  /** @param {number} i @param {number} side */
+  /** What an op is in the other model. @param {number} i @param {number} side */
   function inOther(i, side) {
     const layout = panes.data.layouts[side],
       words = ["the same in both", layout.changes?.[i] || "changed", `only in ${layout.name}`];
@@ -435,8 +433,7 @@
     panes.timer = window.setInterval(step, BLINK_MS);
   }
 
-  /* Where the line of a swipe is: the second layout is right of it. */
-  /** @param {number} share */
+  /** Where the line of a swipe is: the second layout is right of it. @param {number} share */
   function split(share) {
     const grid = editor.one(".panes-grid", box()),
       line = grid.querySelector(".swipe");

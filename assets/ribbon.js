@@ -92,8 +92,7 @@
   /** @param {PointerEvent | MouseEvent} event */
   const xOf = (event) => event.clientX - (canvas()?.getBoundingClientRect().left ?? 0);
 
-  /* The part there; one beside it that is too narrow to be hit goes before a wide one. */
-  /** @param {number} x */
+  /** The part there; one beside it that is too narrow to be hit goes before a wide one. @param {number} x */
   function placeAt(x) {
     const within = (/** @type {number} */ more) => (/** @type {typeof places[0]} */ place) =>
       x >= place.x - more && x < place.x + place.width + more;
@@ -218,8 +217,7 @@
     watch();
   }
 
-  /* What the pointer is on: as the card beside a node, below the line. */
-  /** @param {MouseEvent} event */
+  /** What the pointer is on: as the card beside a node, below the line. @param {MouseEvent} event */
   function tell(event) {
     const element = canvas(),
       card = editor.byId("ribbon-hover"),

@@ -157,8 +157,7 @@
     return rule;
   }
 
-  /* A line without a pattern is not finished yet. */
-  /** @param {RuleRow} rule */
+  /** A line without a pattern is not finished yet. @param {RuleRow} rule */
   const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
 
   function send() {

@@ -102,8 +102,7 @@
     ];
   }
 
-  /* The field is a combobox of the list below it, which takes no focus. */
-  /** @param {boolean} on */
+  /** The field is a combobox of the list below it, which takes no focus. @param {boolean} on */
   function expanded(on) {
     const now = { role: "combobox", "aria-controls": "search-list", "aria-expanded": String(on) };
     for (const [name, value] of Object.entries(now)) field()?.setAttribute(name, value);
@@ -128,12 +127,10 @@
     if (act) act(editor.opsIn(data.ops));
   }
 
-  /* The ops of a result; where it has none, or none is highlighted, all that the text finds. */
-  /** @param {number} k */
+  /** The ops of a result; where it has none, or none is highlighted, all that the text finds. @param {number} k */
   const covered = (k) => editor.opsIn(rows[k]?.ops ?? found?.ops ?? "");
 
-  /* The graph shows what a result covers. */
-  /** @param {number} k */
+  /** The graph shows what a result covers. @param {number} k */
   function light(k) {
     const ops = covered(k);
     editor.emphasise(ops.length ? ops : null);
@@ -174,8 +171,7 @@
     return element;
   }
 
-  /* Whether the first result is a block of this name, or of a name that ends with it. */
-  /** @param {string} text */
+  /** Whether the first result is a block of this name, or of a name that ends with it. @param {string} text */
   function isNamedBlock(text) {
     const title = rows[0]?.kind === "block" ? rows[0].title.toLowerCase() : "",
       name = text.trim().toLowerCase();

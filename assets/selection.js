@@ -10,8 +10,7 @@
   const known = new Map(),
     MOST_KNOWN = 5000;
 
-  /* The ops that a node stands for; a block has them as ranges. */
-  /** @param {CyNode} node */
+  /** The ops that a node stands for; a block has them as ranges. @param {CyNode} node */
   function opsOf(node) {
     const text = node.data("ops");
     return text === undefined ? [node.data("op")] : opsIn(text);
@@ -44,8 +43,7 @@
     return ranges.join(",");
   }
 
-  /* The node that shows an op: its own, or the block that it is in. */
-  /** @param {number} op */
+  /** The node that shows an op: its own, or the block that it is in. @param {number} op */
   function nodeOf(op) {
     const own = page.cy.getElementById(`op${op}`);
     if (own.nonempty()) return own;
@@ -137,8 +135,7 @@
     editor.set("selection", { data: { ops, select: true, count: true } });
   }
 
-  /* The selection in words, for those who do not see it. */
-  /** @param {number[]} ops */
+  /** The selection in words, for those who do not see it. @param {number[]} ops */
   function tell(ops) {
     const live = editor.byId("live"),
       view = page.view;
@@ -193,15 +190,13 @@
     arrive(op);
   }
 
-  /* At what was looked for: selects it, unless several ops are selected, which stay so. */
-  /** @type {Hetero["arrive"]} */
+  /** At what was looked for: selects it, unless several ops are selected, which stay so. @type {Hetero["arrive"]} */
   function arrive(op) {
     if (selectedOps().length > 1) showSome(nodesOf([op]));
     else bringIfShown(op);
   }
 
-  /* The row of the subgraph that the first of some ops is in. */
-  /** @param {number[]} ops */
+  /** The row of the subgraph that the first of some ops is in. @param {number[]} ops */
   function showRow(ops) {
     const grid = editor.gridApi("subgraphs");
     if (!grid || !page.view || !ops.length) return;
@@ -212,8 +207,7 @@
     }
   }
 
-  /* Nothing of a selection in sight: brings its first node. */
-  /** @param {CyNodes} nodes */
+  /** Nothing of a selection in sight: brings its first node. @param {CyNodes} nodes */
   function showSome(nodes) {
     const view = page.cy.extent();
     const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
@@ -250,8 +244,7 @@
     showPart(Number(row.id));
   }
 
-  /* Selects a subgraph, brings it into view and dims the rest. */
-  /** @param {number} part */
+  /** Selects a subgraph, brings it into view and dims the rest. @param {number} part */
   function showPart(part) {
     if (!page.cy) return;
     editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });

@@ -33,8 +33,7 @@
     });
   }
 
-  /* Whatever the window, the graph stays visible. */
-  /** @param {PanelName} name @param {number} size */
+  /** Whatever the window, the graph stays visible. @param {PanelName} name @param {number} size */
   function clamped(name, size) {
     const most = name === "dock" ? window.innerHeight - 300 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
     return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
@@ -156,8 +155,7 @@
     if (page.view) editor.keep(place(), { ...viewed(), ...what }, "sessionStorage");
   }
 
-  /* The same model at other sizes opens with the tab and the colours that are chosen. */
-  /** @type {Hetero["takeAlong"]} */
+  /** The same model at other sizes opens with the tab and the colours that are chosen. @type {Hetero["takeAlong"]} */
   function takeAlong(path) {
     const other = `hetero-editor-view-${path.replace("/d/", "")}`;
     if (!page.view || other === place()) return;
@@ -258,8 +256,7 @@
     copy(window.location.href, "Link copied");
   };
 
-  /* What was asked for may come below what the panel shows. */
-  /** @param {unknown} children @param {string} id */
+  /** What was asked for may come below what the panel shows. @param {unknown} children @param {string} id */
   function intoView(children, id) {
     setTimeout(() => {
       const box = editor.byId(id);

@@ -17,8 +17,7 @@
     editor.keep(KEY + id, state);
   }
 
-  /* Once the table has a width. */
-  /** @param {string} id @param {GridApi} api @param {number} [tries] */
+  /** Once the table has a width. @param {string} id @param {GridApi} api @param {number} [tries] */
   function fit(id, api, tries = 60) {
     if (editor.byId(id)?.clientWidth) requestAnimationFrame(() => api.sizeColumnsToFit());
     else if (tries) requestAnimationFrame(() => fit(id, api, tries - 1));

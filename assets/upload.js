@@ -162,8 +162,7 @@
     }
   }
 
-  /* Files may be dropped anywhere but on a field for files. */
-  /** @param {DragEvent} event */
+  /** Files may be dropped anywhere but on a field for files. @param {DragEvent} event */
   const takes = (event) =>
     Boolean(
       (zone() || editor.byId("editor")) &&
