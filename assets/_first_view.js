@@ -44,11 +44,9 @@
   window.heteroWhole = (box, width, height, largest = LARGEST) => {
     const free = window.heteroFree(width, height),
       zoom = Math.min(free.width / (box.x2 - box.x1), free.height / (box.y2 - box.y1), largest);
-    return {
-      zoom,
-      x: free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
-      y: free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom,
-    };
+    const x = free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
+      y = free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom;
+    return { zoom, pan: { x, y } };
   };
 
   /** @type {Window["heteroFar"]} */
@@ -67,6 +65,6 @@
     const start = top() - box.y1 * larger,
       end = height - bottom() - box.y2 * larger;
     const y = focus ? Math.min(start, Math.max(end, height / 2 - focus.y * larger)) : start;
-    return { zoom: larger, x, y };
+    return { zoom: larger, pan: { x, y } };
   };
 })();

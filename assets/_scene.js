@@ -132,7 +132,8 @@
       this.ops(g, from, to, w, this.look);
       g.lineWidth = 2;
       g.strokeStyle = colour("--accent");
-      const f = this.frameOf?.();
+      const f = this.frameOf?.(),
+        b = this.box; // canvases take rectangles of negative size, too
       if (f)
         g.strokeRect(
           (f.x1 - this.left) * z,
@@ -140,13 +141,7 @@
           Math.max((f.x2 - f.x1) * z, 4),
           Math.max((f.y2 - f.y1) * z, 4),
         );
-      if (this.box)
-        g.strokeRect(
-          Math.min(this.box.x0, this.box.x1),
-          Math.min(this.box.y0, this.box.y1),
-          Math.abs(this.box.x1 - this.box.x0),
-          Math.abs(this.box.y1 - this.box.y0),
-        );
+      if (b) g.strokeRect(b.x0, b.y0, b.x1 - b.x0, b.y1 - b.y0);
     }
 
     /* Ops of one colour are one path; far out they are at least a pixel and a half high. */
@@ -270,28 +265,19 @@
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button || !chart.ready) return;
-      const p = at(event);
-      drag = {
-        p: p,
-        left: chart.left,
-        top: chart.top,
-        moved: false,
-        boxing: event.shiftKey,
-      };
+      drag = { p: at(event), left: chart.left, top: chart.top, moved: false, boxing: event.shiftKey };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!drag) return;
       const p = at(event);
       if (Math.abs(p.px - drag.p.px) + Math.abs(p.py - drag.p.py) > 3) drag.moved = true;
-      if (drag.boxing) {
-        chart.box = { x0: drag.p.px, y0: drag.p.py, x1: p.px, y1: p.py };
-        chart.draw();
-      } else {
+      if (drag.boxing) chart.box = { x0: drag.p.px, y0: drag.p.py, x1: p.px, y1: p.py };
+      else {
         chart.left = drag.left - (p.px - drag.p.px) / chart.zoom;
         chart.top = drag.top - (p.py - drag.p.py) / chart.zoom;
-        chart.draw();
       }
+      chart.draw();
     });
     canvas.addEventListener("pointerup", () => {
       if (!drag) return;

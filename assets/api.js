@@ -36,12 +36,15 @@
   async function download(address) {
     const answer = await request(address);
     const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await answer.blob());
-    link.download = decodeURIComponent(name);
+    return save(await answer.blob(), decodeURIComponent(name));
+  }
+
+  /** @type {Hetero["save"]} */
+  function save(blob, name) {
+    const link = editor.make("a", { href: URL.createObjectURL(blob), download: name });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    return link.download;
+    return name;
   }
 
   /** @type {Hetero["component"]} */
@@ -65,5 +68,5 @@
     editor.set("notice", { children: component("StaticHtml", { tree }) });
   }
 
-  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain, tell });
+  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });
 })(window.hetero);

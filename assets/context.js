@@ -38,13 +38,10 @@
     if (!box) return;
     const { slider, tokens: field, steps } = fieldsOf(box);
     if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
-    else
-      slider.value = String(
-        Math.max(
-          steps.findLastIndex(([length]) => length <= field.valueAsNumber),
-          0,
-        ),
-      );
+    else {
+      const step = steps.findLastIndex(([length]) => length <= field.valueAsNumber);
+      slider.value = String(Math.max(step, 0));
+    }
     const plan = /** @type {HTMLButtonElement} */ (editor.one("button", box)),
       [tokens, said, look] = chosen(box);
     const isLength = Number.isInteger(tokens) && field.validity.valid;

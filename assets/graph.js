@@ -97,6 +97,9 @@
     editor.showMode();
   }
 
+  /** @type {Hetero["wholeOf"]} */
+  const wholeOf = (box, largest) => window.heteroWhole(box, page.cy.width(), page.cy.height(), largest);
+
   /** Far out nodes show their name and the numbers of their devices only. @param {Cy} cy */
   function showFar(cy) {
     const far = window.heteroFar(cy.zoom());
@@ -143,8 +146,8 @@
    */
   function showFirst(cy, { box, first, focus }) {
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
-    if (view.zoom === window.heteroWhole(box, cy.width(), cy.height()).zoom) showWhole(cy, box);
-    else cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
+    if (view.zoom === wholeOf(box).zoom) showWhole(cy, box);
+    else cy.viewport(view);
     given = { box, first, focus, zoom: cy.zoom() };
     chosen = false;
   }
@@ -162,8 +165,7 @@
 
   /** @param {Cy} cy @param {Bounds} box */
   function showWhole(cy, box) {
-    const view = window.heteroWhole(box, cy.width(), cy.height());
-    cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
+    cy.viewport(wholeOf(box));
     isWhole(cy, box);
   }
 
@@ -352,7 +354,7 @@
    * others. @type {Hetero["settle"]} */
   function settle(cy) {
     if (whole && seesWhole(cy)) {
-      const isSmall = window.heteroWhole(whole.box, cy.width(), cy.height()).zoom < DISTINCT;
+      const isSmall = wholeOf(whole.box).zoom < DISTINCT;
       given && isSmall ? showFirst(cy, { ...given, box: whole.box }) : showWhole(cy, whole.box);
     } else if (given && isAt(cy, given)) showFirst(cy, given);
     else return false;
@@ -417,10 +419,10 @@
       at = first.position(),
       frames = cy.nodes(".frame").filter((frame) => editor.opsIn(frame.data("ops")).every((op) => keep.ops.has(op))),
       box = nodes.union(frames).boundingBox({ includeLabels: false }),
-      fitting = window.heteroWhole(box, cy.width(), cy.height(), cy.zoom()).zoom,
+      fitting = wholeOf(box, cy.zoom()).zoom,
       z = fitting < READABLE ? cy.zoom() : fitting,
       all = cy.elements().boundingBox();
-    if (isAt(cy, whole) && window.heteroWhole(all, cy.width(), cy.height()).zoom >= NEARLY * z) {
+    if (isAt(cy, whole) && wholeOf(all).zoom >= NEARLY * z) {
       showWhole(cy, all);
       return;
     }
@@ -455,24 +457,19 @@
   const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
   const CALM = window.matchMedia("(prefers-reduced-motion: reduce)"),
     MOVE_MS = 160;
-  /** Moves the view, at once for who wants no motion. @type {Hetero["move"]} */
+  /** Moves the view, at once for who wants no motion. @param {Viewport} to @param {() => void} [then] */
   const move = (to, then) => page.cy?.animate({ ...to, duration: CALM.matches ? 0 : MOVE_MS }, { complete: then });
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
-    if (chosen?.nonempty()) lookAt(chosen.boundingBox(), 3);
+    if (chosen?.nonempty()) move(wholeOf(chosen.boundingBox(), 3));
     else editor.say("Select something first.");
   };
-  /** Moves to a box, clear of the cards. @type {Hetero["lookAt"]} */
-  function lookAt(box, largest) {
-    const { zoom, x, y } = window.heteroWhole(box, page.cy.width(), page.cy.height(), largest);
-    move({ zoom, pan: { x, y } });
-  }
   /* Moves no further than it takes for a box to be clear of the cards; zooms where it would be too small to read, or too large. */
   /** @type {Hetero["bring"]} */
   function bring(box) {
     const cy = page.cy.stop(),
       was = cy.zoom(),
-      { zoom } = window.heteroWhole(box, cy.width(), cy.height(), was < READABLE ? CLEAR : was),
+      { zoom } = wholeOf(box, was < READABLE ? CLEAR : was),
       pan = cy.pan(),
       x = pan.x + ((box.x1 + box.x2) / 2) * (was - zoom), // its middle stays
       y = pan.y + ((box.y1 + box.y2) / 2) * (was - zoom),
@@ -484,12 +481,11 @@
     const { cy } = page,
       box = cy?.elements().boundingBox();
     if (!box) return;
-    const { zoom, x, y } = window.heteroWhole(box, cy.width(), cy.height());
     given = null; // all of it, also where that is too small to read
-    move({ zoom, pan: { x, y } }, () => isWhole(cy, box));
+    move(wholeOf(box), () => isWhole(cy, box));
   }
 
-  editor.provide({ comeBack, move, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
+  editor.provide({ comeBack, wholeOf, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
   editor.provide({ expectGraph, panelsShown });
   /** @param {string} scheme @param {Record<string, unknown>} styles */
   const restyle = (scheme, styles) => styles[scheme];

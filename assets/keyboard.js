@@ -5,7 +5,7 @@
   const page = editor.page;
   const LIST_IDS = ["detail-mode", "colour-by"];
 
-  /** @type {Hetero["keyOf"]} */
+  /** As the table of commands names it, e.g. "Ctrl+Z". @param {KeyboardEvent} event */
   function keyOf(event) {
     const letter = event.key.length === 1 && event.key !== event.key.toUpperCase();
     const key = letter || /^[A-Z]$/.test(event.key) ? event.key.toUpperCase() : event.key;
@@ -146,5 +146,5 @@
 
   const closeNotice = () => editor.set("notice", { children: null });
 
-  editor.provide({ keyOf, closeNotice });
+  editor.provide({ closeNotice });
 })(window.hetero);

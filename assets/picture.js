@@ -14,13 +14,8 @@
       ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
     const [blob, words] =
       form === "svg" ? [svgOf(cy, ground, Boolean(whole)), ""] : whole ? pngOfAll(cy, ground) : [pngOf(cy, ground), ""];
-    const link = document.createElement("a"),
-      name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view";
-    link.href = URL.createObjectURL(blob);
-    link.download = `${name}${whole ? "-graph" : ""}.${form}`;
-    link.click();
-    editor.tell(`Downloaded ${link.download}.${words}`);
-    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+    const name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view";
+    editor.tell(`Downloaded ${editor.save(blob, `${name}${whole ? "-graph" : ""}.${form}`)}.${words}`);
   }
 
   /** @param {Cy} cy @param {string} bg */

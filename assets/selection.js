@@ -285,9 +285,8 @@
 
   /** @param {import("cytoscape").CollectionReturnValue} elements */
   function bring(elements) {
-    const cy = page.cy,
-      box = elements.boundingBox();
-    const fits = window.heteroWhole(box, cy.width(), cy.height()).zoom >= READABLE;
+    const box = elements.boundingBox(),
+      fits = editor.wholeOf(box).zoom >= READABLE;
     editor.bring(fits ? box : elements.nodes().first().boundingBox());
   }
 

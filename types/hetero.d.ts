@@ -351,7 +351,6 @@ interface Hetero {
   commandOf(id: string): Command | undefined;
   commandForKey(key: string): Command | undefined;
   keysOf(command: Command): string;
-  keyOf(event: KeyboardEvent): string;
   toggleHelp(on?: boolean): boolean;
   closeNotice(): void;
   closeWeights(): void;
@@ -364,6 +363,8 @@ interface Hetero {
   ask: Ask;
   /** Fetches a file of the server's for the person to keep, and has its name. */
   download(address: string): Promise<string>;
+  /** Gives the person a file of this name, and returns the name. */
+  save(blob: Blob, name: string): string;
   /** One of the page's own components, as Dash takes it. */
   component(type: string, props: object): unknown;
   /** Says over the graph what went wrong. */
@@ -428,9 +429,8 @@ interface Hetero {
   hold(): void;
   centre(): { x: number; y: number };
   zoom(factor: number): void;
-  /** Moves the view; `then` is called when it is there. */
-  move(to: import("cytoscape").AnimateOptions, then?: () => void): void;
-  lookAt(box: Bounds, largest?: number): void;
+  /** The view in which a box is as large as it can be, clear of the cards. */
+  wholeOf(box: Bounds, largest?: number): Viewport;
   bring(box: Bounds): void;
   signs(devices: number[]): string;
   zoomToSelection(): void;
@@ -573,14 +573,8 @@ interface Window {
   heteroGraphShown(): void;
   heteroFar(zoom: number): Far;
   heteroFree(width: number, height: number): { left: number; top: number; width: number; height: number };
-  heteroWhole(box: Bounds, width: number, height: number, largest?: number): { zoom: number; x: number; y: number };
-  heteroFirstView(
-    box: Bounds,
-    width: number,
-    height: number,
-    first: number,
-    focus: { x: number; y: number } | null,
-  ): { zoom: number; x: number; y: number };
+  heteroWhole(box: Bounds, width: number, height: number, largest?: number): Viewport;
+  heteroFirstView(box: Bounds, width: number, height: number, first: number, focus: { x: number; y: number } | null): Viewport;
   dash_clientside: {
     no_update: unknown;
     set_props(id: string | Record<string, string>, props: Record<string, unknown>): void;
