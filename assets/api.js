@@ -2,13 +2,12 @@
 ((editor) => {
   "use strict";
 
-  /** @param {Response} answer */
-  async function reasonOf(answer) {
-    const text = await answer.text();
+  /** @type {Hetero["reasonIn"]} */
+  function reasonIn(text, otherwise) {
     try {
       return JSON.parse(text).detail || text;
     } catch (_error) {
-      return text || `The server answers with an error (${answer.status}).`;
+      return text || otherwise;
     }
   }
 
@@ -16,8 +15,10 @@
   /** @type {Hetero["request"]} */
   async function request(address, options = {}) {
     const answer = await fetch(address, { cache: "no-store", ...options });
-    if (!answer.ok) throw Object.assign(new Error(await reasonOf(answer)), { status: answer.status });
-    return answer;
+    const { ok, status } = answer;
+    if (ok) return answer;
+    const reason = reasonIn(await answer.text(), `The server answers with an error (${status}).`);
+    throw Object.assign(new Error(reason), { status });
   }
 
   /** @param {string} what @param {object | null} [body] @param {AskOptions} [options] */
@@ -68,5 +69,5 @@
     editor.set("notice", { children: component("StaticHtml", { tree }) });
   }
 
-  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });
+  editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });
 })(window.hetero);

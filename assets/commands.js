@@ -33,17 +33,17 @@
   const forced = () => page.view?.ops.filter((_, i) => page.view?.pin[i] === 2) ?? [];
   const selectedNodes = () => (page.cy ? page.cy.nodes(".op:selected").toArray() : []);
 
-  function unpinSelection() {
+  /** @param {(ops: number[]) => void} act */
+  function withSelection(act) {
     const ops = editor.selectedOps();
-    if (ops.length) editor.edit({ do: "unpin", ops });
+    if (ops.length) act(ops);
     else editor.say("Select something first.");
   }
 
+  const unpinSelection = () => withSelection((ops) => editor.edit({ do: "unpin", ops }));
+
   function paintSelection() {
-    const ops = editor.selectedOps();
-    if (!editor.painting()) return;
-    if (ops.length) editor.paintOrUnpin(ops);
-    else editor.say("Select something first.");
+    if (editor.painting()) withSelection(editor.paintOrUnpin);
   }
 
   /* Presses the button of the menu, which need not be open. */
@@ -99,31 +99,15 @@
     },
     { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
     { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.edit({ do: "undo" }), menu: "ground" },
-    {
-      id: "redo",
-      words: "Redo",
-      keys: ["Ctrl+Shift+Z", "Ctrl+Y"],
-      run: () => editor.edit({ do: "redo" }),
-      menu: "ground",
-    },
+    { id: "redo", words: "Redo", keys: ["Ctrl+Shift+Z", "Ctrl+Y"], run: () => editor.edit({ do: "redo" }), menu: "ground" },
     {
       id: "keep-others",
       words: "Keep the ops that the last stroke moved, too, where they were",
       run: () => editor.edit({ do: "keep-others" }),
     },
     ...growCommands(),
-    {
-      id: "region",
-      words: "Region: connected ops of one colour",
-      keys: ["R"],
-      run: () => editor.setRegion("region"),
-    },
-    {
-      id: "between",
-      words: "Region: everything between two ops",
-      keys: ["B"],
-      run: () => editor.setRegion("between"),
-    },
+    { id: "region", words: "Region: connected ops of one colour", keys: ["R"], run: () => editor.setRegion("region") },
+    { id: "between", words: "Region: everything between two ops", keys: ["B"], run: () => editor.setRegion("between") },
     {
       id: "open-block",
       words: "Open the block, or the one under the pointer",
@@ -179,13 +163,7 @@
     { id: "zoom-in", words: "Zoom in", keys: ["+", "="], shown: "+", run: () => editor.zoom(1.3) },
     { id: "zoom-out", words: "Zoom out", keys: ["-"], shown: "−", run: () => editor.zoom(1 / 1.3) },
     { id: "next-change", words: "Next device switch", keys: ["]"], run: () => editor.stepChange(1), menu: "ground" },
-    {
-      id: "previous-change",
-      words: "Previous device switch",
-      keys: ["["],
-      run: () => editor.stepChange(-1),
-      menu: "ground",
-    },
+    { id: "previous-change", words: "Previous device switch", keys: ["["], run: () => editor.stepChange(-1), menu: "ground" },
     { id: "map-toggle", words: "Map of the whole model", keys: ["M"], run: () => editor.toggleMap(), menu: "ground" },
     { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.edit({ do: "reset" }), menu: "ground" },
     {
@@ -267,12 +245,7 @@
     { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
     { id: "close-weights", words: "Close what is said of weights", run: () => editor.closeWeights(), hidden: true },
     { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes(), hidden: true },
-    {
-      id: "panes-attach",
-      words: "HTML report of the ticked layouts",
-      run: () => editor.downloadComparison(),
-      hidden: true,
-    },
+    { id: "panes-attach", words: "HTML report of the ticked layouts", run: () => editor.downloadComparison(), hidden: true },
   ];
 
   /** @returns {Command[]} */

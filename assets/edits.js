@@ -137,15 +137,18 @@
     if (editor.reachable()) edit({ do: "show" });
   }
 
-  /** @type {{ document: string, policy: string, grouping: string, costs: string, codegen: string } | null} */
-  let asked = null; // the automatic mode that the lists had last: the server's, or a later choice of the person
+  /** The automatic mode that the lists had last: the server's, or a later choice of the person. */
+  let asked = /** @type {ReturnType<typeof automaticOf> | null} */ (null);
+
+  /** @param {Messages.View} view */
+  const automaticOf = ({ document, policy, grouping, costs, codegen }) => ({ document, policy, grouping, costs, codegen });
 
   /**
    * The lists show what the server has, unless a choice that is newer than its answer waits.
    * @param {Messages.View} view
    */
   function showAutomatic(view) {
-    asked = { document: view.document, policy: view.policy, grouping: view.grouping, costs: view.costs, codegen: view.codegen };
+    asked = automaticOf(view);
     for (const list of /** @type {const} */ (["policy", "grouping", "costs", "codegen"]))
       editor.set(list, { value: view[list] });
   }
@@ -158,13 +161,13 @@
    * @param {string} codegen
    */
   function setAutomatic(policy, grouping, costs, codegen) {
-    const view = page.view;
-    const was = view && asked?.document === view.document ? asked : view;
-    const same = !was || (policy === was.policy && grouping === was.grouping && costs === was.costs && codegen === was.codegen);
-    if (view && !same) {
-      asked = { document: view.document, policy, grouping, costs, codegen };
-      edit({ do: "automatic", policy, grouping, costs, codegen });
-    }
+    if (!page.view) return;
+    const { document } = page.view,
+      was = asked?.document === document ? asked : automaticOf(page.view),
+      wanted = { document, policy, grouping, costs, codegen };
+    if (JSON.stringify(wanted) === JSON.stringify(was)) return;
+    asked = wanted;
+    edit({ do: "automatic", policy, grouping, costs, codegen });
   }
 
   const painting = () => page.brush !== "select";

@@ -94,10 +94,7 @@
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
-    ["subgraphs", "transfers"].forEach((table) => {
-      const grid = editor.gridApi(table);
-      if (grid) grid.deselectAll();
-    });
+    for (const table of ["subgraphs", "transfers"]) editor.gridApi(table)?.deselectAll();
     if (page.cy) page.cy.elements(":selected").unselect();
     editor.set("selection", { data: { ops: [] } });
   }
@@ -192,8 +189,9 @@
 
   /** At what was looked for: selects it, unless several ops are selected, which stay so. @type {Hetero["arrive"]} */
   function arrive(op) {
-    if (selectedOps().length > 1) showSome(nodesOf([op]));
-    else bringIfShown(op);
+    const nodes = nodesOf([op]);
+    if (selectedOps().length > 1) showSome(nodes);
+    else if (nodes.nonempty()) goTo(nodes[0].id());
   }
 
   /** The row of the subgraph that the first of some ops is in. @param {number[]} ops */
@@ -232,16 +230,13 @@
   /* Only clicks count: a row may also become selected because the table or the graph changed. */
   /** @param {string} table @param {{ rowId: string } | null} cell */
   function clicked(table, cell) {
-    const grid = cell && page.cy ? editor.gridApi(table) : null;
-    const row = grid ? grid.getRowNode(cell?.rowId || "") : null;
-    return row ? row.data : null;
+    return cell && page.cy ? editor.gridApi(table)?.getRowNode(cell.rowId)?.data : null;
   }
 
   /** @param {{ rowId: string } | null} cell */
   function subgraphsRow(cell) {
     const row = clicked("subgraphs", cell);
-    if (!row) return;
-    showPart(Number(row.id));
+    if (row) showPart(Number(row.id));
   }
 
   /** Selects a subgraph, brings it into view and dims the rest. @param {number} part */
@@ -307,20 +302,11 @@
     } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 
-  /** @param {number} op */
-  function bringIfShown(op) {
-    const node = nodeOf(op);
-    if (node.nonempty()) goTo(node.id());
-  }
-
   /** @type {Hetero["goTo"]} */
   function goTo(id, stay) {
-    if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
-      bringOp(opId(id));
-      return;
-    }
     const node = page.cy?.getElementById(id);
-    if (!node || node.empty()) return;
+    if (node?.empty() && opId(id) >= 0) bringOp(opId(id));
+    if (!node?.nonempty()) return;
     unmark();
     page.cy.elements(":selected").unselect();
     node.select();
@@ -337,7 +323,7 @@
       return;
     }
     if (page.detail && page.detail.mode !== "ops") {
-      page.matchNumber = next ? (page.matchNumber || 0) + 1 : 0;
+      page.matchNumber = next ? page.matchNumber + 1 : 0;
       editor.askDetail({ do: "find", text: text, skip: page.matchNumber });
       return;
     }
@@ -351,9 +337,9 @@
       editor.say(`Nothing is called “${text.trim()}”.`);
       return;
     }
-    page.matchNumber = next ? ((page.matchNumber || 0) + 1) % hits.length : 0;
+    page.matchNumber = next ? (page.matchNumber + 1) % hits.length : 0;
     editor.say(`${page.matchNumber + 1} of ${hits.length}`);
-    goTo(hits[page.matchNumber % hits.length].id());
+    goTo(hits[page.matchNumber].id());
   }
 
   editor.provide({ reselect, selectNothing, selectDevice, showPart, opId, opsIn, rangesOf, opsOf, nodesOf });

@@ -66,8 +66,8 @@
   /* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
   /** @param {(box: HTMLElement) => boolean} stays */
   const fold = (stays) => {
-    const open = /** @type {HTMLDetailsElement[]} */ (editor.all("details.folds[open]")).filter((box) => !stays(box));
-    for (const box of open) box.open = false;
+    const open = editor.all("details:is(.folds, [data-columns])[open]").filter((box) => !stays(box));
+    for (const box of open) box.removeAttribute("open");
     return open.length > 0;
   };
   document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);

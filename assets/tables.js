@@ -88,9 +88,4 @@
     },
     true,
   );
-  document.addEventListener("pointerdown", (event) => {
-    editor.all("details[data-columns][open]").forEach((box) => {
-      if (!box.contains(editor.targetOf(event))) box.removeAttribute("open");
-    });
-  });
 })();

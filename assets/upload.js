@@ -35,20 +35,11 @@
       request.upload.addEventListener("progress", (event) => progress(event.loaded));
       request.addEventListener("load", () => {
         if (request.status < 300) resolve();
-        else reject(new Error(reason(request.responseText)));
+        else reject(new Error(editor.reasonIn(request.responseText, "the server refused it")));
       });
       request.addEventListener("error", () => reject(new Error("the connection to the server was lost")));
       request.send(file);
     });
-  }
-
-  /** @param {string} text */
-  function reason(text) {
-    try {
-      return JSON.parse(text).detail;
-    } catch (_error) {
-      return text || "the server refused it";
-    }
   }
 
   /** @param {string} name */

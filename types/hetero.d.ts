@@ -361,6 +361,8 @@ interface Hetero {
   /** A request to any address of the server; an answer that is an error is one here, with `status`. */
   request(address: string, options?: RequestInit): Promise<Response>;
   ask: Ask;
+  /** The reason in the server's answer to what it refused; another text where it gives none. */
+  reasonIn(text: string, otherwise: string): string;
   /** Fetches a file of the server's for the person to keep, and has its name. */
   download(address: string): Promise<string>;
   /** Gives the person a file of this name, and returns the name. */
