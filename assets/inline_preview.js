@@ -1,7 +1,5 @@
 /* Fits the picture that comes before the page's scripts into the window; stands in the page itself. */
 (() => {
-  "use strict";
-
   function fit() {
     const preview = document.getElementById("preview"),
       svg = preview?.querySelector("svg");

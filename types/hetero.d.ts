@@ -562,6 +562,9 @@ interface Remembered {
   tab?: string;
 }
 
+/** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */
+declare const editor: Hetero;
+
 interface Window {
   hetero: Hetero;
   heteroCy: Cy;
