@@ -1,18 +1,16 @@
 /* What all files of the page share: its state and small helpers. Loads first, for the underscore sorts before letters.
    The server decides what is allowed; the browser shows an edit at once and takes the server's answer when it comes. */
 
+/* What is not here is missing until it is known, as `PageState` says. */
 const page = /** @type {PageState} */ (
-  /** @type {unknown} */ ({
-    cy: null,
+  /** @type {Partial<PageState>} */ ({
     brush: "select",
     region: null,
     first: null,
-    view: null,
     index: new Map(),
     quiet: false,
     sequence: 0,
     colourMode: "device",
-    detail: undefined,
     chosen: null,
     selected: [],
     boxing: false,
@@ -20,10 +18,8 @@ const page = /** @type {PageState} */ (
     far: { far: false, farther: false },
     under: null,
     groupOf: null,
-    wanted: undefined,
     shown: { blocks: [], before: null },
     matchNumber: 0,
-    lastFind: undefined,
     hold: null,
     keep: null,
     fitNext: false,
@@ -32,7 +28,6 @@ const page = /** @type {PageState} */ (
     messageUntil: 0,
     hovered: null,
     hoverPlace: "",
-    scene: null,
     sceneOf: "",
   })
 );
@@ -73,6 +68,9 @@ const short = (text, length) => (text.length <= length ? text : `${text.slice(0,
 
 /** `toLocaleString` takes 10 ms the first time. @type {Hetero["grouped"]} */
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+
+/** @type {Hetero["counted"]} */
+const counted = (number, noun = "op") => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 /** @type {Hetero["enable"]} */
 function enable(id, on) {
@@ -214,5 +212,5 @@ const provide = (functions) => {
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
 provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-provide({ compareIfPast, make, swatch, around, kept, keep, highlight, placeBeside });
+provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, placeBeside });
 callbacks({ go, openBenchmark, openCompare, pageAt });

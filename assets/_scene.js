@@ -187,7 +187,7 @@ class Chart {
       path.names.forEach((/** @type {[number, Look]} */ [i, is]) => {
         const x = (s.x[i] - this.left) * z,
           y = (s.y[i] - this.top) * z,
-          name = window.hetero.short(s.types[s.type[i]], LETTERS);
+          name = editor.short(s.types[s.type[i]], LETTERS);
         g.fillStyle = path.faint ? soft : is.ink;
         g.fillText(name, x, y);
       });
@@ -304,4 +304,4 @@ function listen(canvas, chart) {
   new ResizeObserver(() => chart.draw()).observe(canvas);
 }
 
-window.hetero.provide({ Scene, Chart, decode });
+editor.provide({ Scene, Chart, decode });

@@ -5,10 +5,7 @@ const ROW = 24; // nodes of one row differ less in height
 
 /** @param {CyNodes} nodes @param {{ x: number, y: number }} from */
 function nearest(nodes, from) {
-  /** @param {CyNode} n */
-  const away = (n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y);
-  const all = /** @type {CyNode[]} */ (nodes.toArray());
-  return all.length ? all.reduce((best, n) => (away(n) < away(best) ? n : best)) : null;
+  return nodes.empty() ? null : nodes.min((n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y)).ele;
 }
 
 /** @param {CyNode} node @param {string} key */

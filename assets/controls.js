@@ -280,4 +280,4 @@ function MultiSelect(props) {
 }
 
 window.hetero_controls = { Button, Select, Field, Checkbox, MultiSelect };
-window.hetero.provide({ idOf, icon, classes });
+editor.provide({ idOf, icon, classes });

@@ -40,7 +40,7 @@ function Link({ id, href, className, title, children }) {
     window.dispatchEvent(new Event(MOVED));
     window.scrollTo(0, 0);
   }
-  return h("a", { id: window.hetero.idOf(id), href, className, title, onClick: follow }, children);
+  return h("a", { id: editor.idOf(id), href, className, title, onClick: follow }, children);
 }
 
 Object.assign(window.hetero_controls, { Store, Address, Link });

@@ -1,9 +1,9 @@
 /* Formatters and cells of the tables. Names are looked up by dash-ag-grid. */
 
-window.dashAgGridFunctions = window.dashAgGridFunctions || {};
-window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {};
-const functions = window.dashAgGridFunctions;
-const components = window.dashAgGridComponentFunctions;
+window.dashAgGridFunctions ??= {};
+window.dashAgGridComponentFunctions ??= {};
+const functions = window.dashAgGridFunctions,
+  components = window.dashAgGridComponentFunctions;
 
 functions.heteroBytes = (number) => {
   let value = number;
@@ -33,7 +33,7 @@ functions.heteroSeconds = (value, rough = false) => {
 /** As `percent` of editor/text.py: a share that is not nothing is not called 0. @param {number} share */
 const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${(100 * share).toFixed(0)} %`);
 
-window.hetero?.provide({
+editor.provide({
   humanBytes: /** @type {Hetero["humanBytes"]} */ (functions.heteroBytes),
   percent,
   humanSeconds: /** @type {Hetero["humanSeconds"]} */ (functions.heteroSeconds),
@@ -63,10 +63,6 @@ functions.heteroLeaveGrid = () => false;
 
 components.DeviceCell = (props) => {
   const fill = window.heteroColours?.[props.value];
-  return React.createElement(
-    "span",
-    { className: "device-cell" },
-    fill ? React.createElement("span", { className: "swatch", style: { backgroundColor: fill } }) : null,
-    props.value,
-  );
+  const swatch = fill && React.createElement("span", { className: "swatch", style: { backgroundColor: fill } });
+  return React.createElement("span", { className: "device-cell" }, swatch, props.value);
 };

@@ -13,7 +13,7 @@ if (usual) delete usual.wheelSensitivity;
 
 function liveGraph() {
   const element = /** @type {any} */ (editor.byId("graph")); // dash-cytoscape keeps the instance there
-  return element?._cyreg ? element._cyreg.cy : null;
+  return element?._cyreg?.cy ?? null;
 }
 
 /** @param {Cy} cy */
@@ -409,12 +409,10 @@ function tune(cy) {
  * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
  */
 function keepPlace(cy, keep) {
-  const nodes = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op)));
+  const opened = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op))),
+    nodes = opened.nodes();
   if (nodes.empty()) return;
-  const first = /** @type {CyNode[]} */ (nodes.toArray()).reduce((best, n) =>
-      n.position("y") < best.position("y") ? n : best,
-    ),
-    at = first.position(),
+  const at = nodes.min((n) => n.position("y")).ele.position(),
     frames = cy.nodes(".frame").filter((frame) => editor.opsIn(frame.data("ops")).every((op) => keep.ops.has(op))),
     box = nodes.union(frames).boundingBox({ includeLabels: false }),
     fitting = wholeOf(box, cy.zoom()).zoom,

@@ -29,7 +29,7 @@ const hasNoUndo = (target) =>
 
 /** @param {HTMLElement} target */
 const inGraph = (target) =>
-  page.cy !== null &&
+  Boolean(page.cy) &&
   editor.byId("panes")?.hidden !== false &&
   (target === document.body || target.id === "canvas" || target.closest?.("#graph"));
 

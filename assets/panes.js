@@ -293,9 +293,6 @@ function inOther(i, side) {
   return `${layout.named[i][0]}: ${words[layout.state?.[i] ?? 0]}`;
 }
 
-/** @param {number} count @param {string} [noun] */
-const plural = (count, noun = "op") => `${editor.grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
-
 /* From which device to which, the most ops first; with more than two layouts all of theirs in order. */
 /** @param {number[]} places */
 function moves(places) {
@@ -320,7 +317,7 @@ function counts() {
     return `${of(here, 1)} changed (≠), ${of(here, 2)} only on the left, ${of(there, 2)} only on the right (+)`;
   }
   const found = [...here.ops.keys()].filter((i) => differs(i)),
-    all = plural(here.ops.length);
+    all = editor.counted(here.ops.length);
   if (!found.length) {
     const other = partsDiffer() ? ", in other subgraphs: neighbouring ones differ in colour" : "";
     return `All ${all} are on the same devices${other}`;
@@ -359,7 +356,7 @@ function tellNode(side, node) {
   const lines = [
     line(
       isBlock
-        ? `${plural(places.length)}, ${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`
+        ? `${editor.counted(places.length)}, ${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`
         : name,
     ),
   ];
@@ -521,7 +518,7 @@ function nextDifference(step) {
   choose(side, areVersions() ? places.slice(0, 1) : places);
   const words = areVersions()
     ? inOther(places[0], side)
-    : `${plural(places.length)} from ${graph.layout.named[places[0]][0]}, ${moves(places)}`;
+    : `${editor.counted(places.length)} from ${graph.layout.named[places[0]][0]}, ${moves(places)}`;
   editor.one(".panes-note", box()).textContent = `difference ${panes.at + 1} of ${all.length}: ${words}`;
 }
 

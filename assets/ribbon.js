@@ -187,10 +187,7 @@ function describe() {
   const words = count ? `${count} device ${count === 1 ? "switch" : "switches"} · ${time}` : oneDevice();
   text.replaceChildren(make("span", { title: words + source }, words));
   if (!count && ribbon.off) text.append(" ", whyLink());
-  element.setAttribute(
-    "aria-label",
-    `The run in order: ${ribbon.parts.length} ${ribbon.parts.length === 1 ? "subgraph" : "subgraphs"}. ${words}`,
-  );
+  element.setAttribute("aria-label", `The run in order: ${editor.counted(ribbon.parts.length, "subgraph")}. ${words}`);
 }
 
 /* The buttons that go from one device switch to the next, where there is one. */
@@ -229,7 +226,7 @@ function tell(event) {
     figures = [share, `${ribbon.kind} ${ribbon.source}`.trim()].filter((each) => each !== 0);
   card.replaceChildren(
     make("b", {}, `Subgraph ${part.part}`),
-    make("div", { className: "soft" }, `${editor.grouped(ops)} ${ops === 1 ? "op" : "ops"}`),
+    make("div", { className: "soft" }, editor.counted(ops)),
     make(
       "div",
       { className: "hover-row" },

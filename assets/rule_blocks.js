@@ -53,7 +53,7 @@ function item(block, k) {
     "li",
     { id: `rule-block-${k}`, role: "option", ariaSelected: "false" },
     make("bdi", {}, block.path),
-    make("span", { className: "hint" }, `${editor.grouped(block.ops)} ${block.ops === 1 ? "op" : "ops"}`),
+    make("span", { className: "hint" }, editor.counted(block.ops)),
   );
   element.addEventListener("pointerdown", (event) => {
     event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made

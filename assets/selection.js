@@ -155,7 +155,7 @@ function select(selection) {
     const inPart = selectNodes(ops);
     page.chosen = page.selected = ops;
     if (ops.length > 1 || selection.count) {
-      const words = `${editor.grouped(ops.length)} ${ops.length === 1 ? "op" : "ops"} selected`;
+      const words = `${editor.counted(ops.length)} selected`;
       editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
       const nodes = nodesOf(ops);
       if (selection.reveal && ops.length > 1 && nodes.nonempty()) editor.bring(nodes.boundingBox());

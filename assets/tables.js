@@ -3,7 +3,6 @@
 const KEY = "hetero-editor-table-",
   /** @type {Map<string, GridApi>} */
   grids = new Map();
-window.dashAgGridFunctions = window.dashAgGridFunctions || {};
 
 /** @param {string} id @returns {ColumnState[] | null} */
 const remembered = (id) => editor.kept(KEY + id);

@@ -341,6 +341,8 @@ interface Hetero {
   short(text: string, length: number): string;
   /** A whole number with commas between thousands. */
   grouped(number: number): string;
+  /** "1 op", "2 ops"; or of another noun. */
+  counted(number: number, noun?: string): string;
   enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
