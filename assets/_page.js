@@ -124,10 +124,7 @@ function placeFirstPage(layout) {
   expected(first.page);
 }
 
-/**
- * What an address shows.
- * @param {string | undefined} path
- */
+/** What an address shows. @param {string | undefined} path */
 async function pageAt(path) {
   if (!path || path === shownPath) return window.dash_clientside.no_update;
   shownPath = path;

@@ -48,10 +48,7 @@ function openContextMenu(event) {
   /** @type {HTMLElement | null} */ (menu.firstElementChild)?.focus();
 }
 
-/**
- * Where the first selected node is, else the middle.
- * @param {import("cytoscape").Core} cy
- */
+/** Where the first selected node is, else the middle. @param {import("cytoscape").Core} cy */
 function middle(cy) {
   const chosen = cy.nodes(":selected");
   return chosen.nonempty() ? chosen[0].renderedPosition() : editor.centre();

@@ -59,10 +59,7 @@ function Button(props) {
   );
 }
 
-/**
- * @param {Controls.Item[]} data
- * @returns {unknown[]}
- */
+/** @param {Controls.Item[]} data @returns {unknown[]} */
 const options = (data) =>
   data.map((item) => {
     if (typeof item === "string") return h("option", { key: item, value: item }, item);

@@ -24,10 +24,7 @@ function useGraphShown() {
 /** @param {{ children: unknown }} props */
 const Deferred = ({ children }) => (useGraphShown() ? children : null);
 
-/**
- * @param {unknown} node
- * @returns {unknown}
- */
+/** @param {unknown} node @returns {unknown} */
 function element(node) {
   if (typeof node === "string") return node;
   const [tag, properties, ...children] = /** @type {Exclude<Controls.Node, string>} */ (node);

@@ -52,10 +52,7 @@ function keep(rows, box) {
   }
 }
 
-/**
- * What no text may be on: nodes, and the names of open blocks.
- * @param {Cy} cy
- */
+/** What no text may be on: nodes, and the names of open blocks. @param {Cy} cy */
 function nodesOf(cy) {
   const rows = /** @type {Rows} */ (new Map());
   cy.nodes(".op, .terminal").forEach((node) => {

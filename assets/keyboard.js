@@ -11,10 +11,7 @@ function keyOf(event) {
   return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${event.shiftKey && named ? "Shift+" : ""}${key}`;
 }
 
-/**
- * The field that takes the keys.
- * @param {HTMLElement} target
- */
+/** The field that takes the keys. @param {HTMLElement} target */
 const fieldOf = (target) => target.closest?.("input, textarea, select, [contenteditable=true]") ?? null;
 
 /**

@@ -179,11 +179,7 @@ function send() {
   editor.edit({ do: "rules", rules: rules });
 }
 
-/**
- * The line of the list that an element is in.
- * @param {HTMLElement} element
- * @param {string} [more]
- */
+/** The line of the list that an element is in. @param {HTMLElement} element @param {string} [more] */
 const ruleOf = (element, more = "") => element.closest(`#rules-list > .rule${more}`);
 
 /** @type {Hetero["rulesButton"]} */

@@ -131,11 +131,7 @@ async function send(parts, adds = document.querySelector("[data-weights-files]")
   }
 }
 
-/**
- * All files below an entry that was dropped.
- * @param {any} entry
- * @returns {Promise<Part[]>}
- */
+/** All files below an entry that was dropped. @param {any} entry @returns {Promise<Part[]>} */
 async function partsOf(entry) {
   if (entry.isFile) {
     const file = /** @type {File} */ (await new Promise((resolve, reject) => entry.file(resolve, reject)));
