@@ -3,7 +3,7 @@
 const page = editor.page;
 const ROW = 24; // nodes of one row differ less in height
 
-/** @param {CyNodes} nodes @param {{ x: number, y: number }} from */
+/** @param {CyNodes} nodes @param {Point} from */
 function nearest(nodes, from) {
   return nodes.empty() ? null : nodes.min((n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y)).ele;
 }

@@ -5,7 +5,7 @@ const { make, page } = editor,
 
 /**
  * Which commands fit: to ops, to closed blocks, or to the ground.
- * @param {import("cytoscape").NodeSingular | null} node
+ * @param {CyNode | null} node
  * @returns {(command: Command) => boolean}
  */
 function fits(node) {
@@ -17,10 +17,7 @@ function fits(node) {
     (command.menu === "ground" ? !selection : command.menu === "block" ? block : selection);
 }
 
-/**
- * A right click outside the selection selects what it hits, as in file managers.
- * @param {import("cytoscape").NodeSingular | null} node
- */
+/** A right click outside the selection selects what it hits, as in file managers. @param {CyNode | null} node */
 function selectUnder(node) {
   if (!page.cy || node?.selected()) return;
   page.cy.elements(":selected").unselect();
@@ -48,7 +45,7 @@ function openContextMenu(event) {
   /** @type {HTMLElement | null} */ (menu.firstElementChild)?.focus();
 }
 
-/** Where the first selected node is, else the middle. @param {import("cytoscape").Core} cy */
+/** Where the first selected node is, else the middle. @param {Cy} cy */
 function middle(cy) {
   const chosen = cy.nodes(":selected");
   return chosen.nonempty() ? chosen[0].renderedPosition() : editor.centre();

@@ -28,7 +28,7 @@ function widthOf(text) {
 }
 
 /* A tensor that several ops read is labelled once, on an edge that goes straight down where there is one. */
-/** @param {import("cytoscape").EdgeSingular} edge */
+/** @param {CyEdge} edge */
 function isSaidBeside(edge) {
   if (!edge.hasClass("bent")) return false;
   const alike = edge
@@ -67,12 +67,12 @@ function nodesOf(cy) {
 
 /**
  * What a text is better not on: the lines of edges, as boxes that are as wide as a line is long within a row.
- * @param {import("cytoscape").EdgeCollection} edges
+ * @param {CyEdges} edges
  */
 function linesOf(edges) {
   const rows = /** @type {Rows} */ (new Map());
   edges.not(".faint").forEach((element) => {
-    const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
+    const edge = /** @type {CyEdge} */ (element),
       way = wayOf(edge),
       thick = edge.width();
     for (let i = 1; i < way.length; i += 1) {
@@ -115,7 +115,7 @@ function pointAlong(way, far) {
 
 /**
  * Where the text of an edge may be: how far along the edge, and how far to the side, so that it begins beside the line.
- * @param {import("cytoscape").EdgeSingular} edge
+ * @param {CyEdge} edge
  * @param {number} half of the width of the text
  */
 function placesOf(edge, half) {
@@ -149,7 +149,7 @@ function shapedEdges(edges) {
     .filter(".transfer")
     .union(shaped)
     .filter((element) => {
-      const edge = /** @type {import("cytoscape").EdgeSingular} */ (element),
+      const edge = /** @type {CyEdge} */ (element),
         places = placesOf(edge, widthOf(edge.data("shape")) / 2).filter(({ box }) => isClear(taken, box)),
         place = places.find(({ box }) => isClear(lines, box)) ?? places[0];
       if (!place) return false;
@@ -172,7 +172,7 @@ const isClear = (taken, { x, y, w, h }) =>
 function label(cy) {
   const view = cy.extent(),
     shown = cy.zoom() >= READABLE;
-  /** @param {import("cytoscape").EdgeSingular} edge */
+  /** @param {CyEdge} edge */
   const inSight = (edge) => {
     const { x, y } = edge.source().position(); // the label is near, and what is a little outside comes into view soon
     return x > view.x1 - view.w && x < view.x2 + view.w && y > view.y1 - view.h && y < view.y2 + view.h;

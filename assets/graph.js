@@ -138,10 +138,7 @@ function firstView(cy) {
   showFirst(cy, { box, first, focus });
 }
 
-/**
- * @param {Cy} cy
- * @param {{ box: Bounds, first: number, focus: { x: number, y: number } | null }} what
- */
+/** @param {Cy} cy @param {{ box: Bounds, first: number, focus: Point | null }} what */
 function showFirst(cy, { box, first, focus }) {
   const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
   if (view.zoom === wholeOf(box).zoom) showWhole(cy, box);
@@ -151,7 +148,7 @@ function showFirst(cy, { box, first, focus }) {
 }
 
 /** The view that the graph was shown with first, and what it shows.
- * @type {{ zoom: number, box: Bounds, first: number, focus: { x: number, y: number } | null } | null} */
+ * @type {{ zoom: number, box: Bounds, first: number, focus: Point | null } | null} */
 let given = null;
 
 /** Whether a person chose what is looked at: the graph was dragged, a block opened, a place returned to. */
@@ -404,10 +401,7 @@ function tune(cy) {
 
 /* A graph that is shown whole stays so, as long as it gets little smaller. Otherwise what was opened or closed stays where it
    was on the screen; what is larger than the room between the cards gets smaller, as long as it can be read. */
-/**
- * @param {Cy} cy
- * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
- */
+/** @param {Cy} cy @param {{ ops: Set<number>, at: Point }} keep */
 function keepPlace(cy, keep) {
   const opened = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op))),
     nodes = opened.nodes();
@@ -432,7 +426,7 @@ function keepPlace(cy, keep) {
 /**
  * @param {Cy} cy
  * @param {{ x1: number, y1: number, x2: number, y2: number }} box
- * @param {{ x: number, y: number }} pan
+ * @param {Point} pan
  * @param {number} z the zoom
  */
 function clearOfCards(cy, box, pan, z) {

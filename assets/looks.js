@@ -214,7 +214,7 @@ class Dresser {
   }
 }
 
-/** @param {CyNode | import("cytoscape").EdgeSingular} element @param {Looks | null} looks */
+/** @param {CyNode | CyEdge} element @param {Looks | null} looks */
 function change(element, looks) {
   if (!looks) return;
   const held = element.data();

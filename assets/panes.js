@@ -333,7 +333,7 @@ function counts() {
 const line = (text, colour) => make("div", {}, colour ? editor.swatch(colour) : "", text);
 
 /* What is under the pointer: the op, and its device in each layout. */
-/** @param {number} side @param {CyNode | import("cytoscape").EdgeSingular} target */
+/** @param {number} side @param {CyNode | CyEdge} target */
 function tell(side, target) {
   const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
   if (!lines) return;
@@ -376,7 +376,7 @@ function tellNode(side, node) {
   return [isBlock ? node.data("name") : type, ...lines];
 }
 
-/** @param {number} side @param {import("cytoscape").EdgeSingular} edge @returns {[string, ...HTMLElement[]] | null} */
+/** @param {number} side @param {CyEdge} edge @returns {[string, ...HTMLElement[]] | null} */
 function tellEdge(side, edge) {
   if (edge.data("states")) return null;
   const words = edge.hasClass("transfer")

@@ -92,7 +92,7 @@ function svgOf(cy, ground, whole) {
   return new Blob([svg, back, ...out, "</svg>"], { type: "image/svg+xml" });
 }
 
-/** @param {import("cytoscape").EdgeSingular} edge @param {boolean} labelled */
+/** @param {CyEdge} edge @param {boolean} labelled */
 function svgEdge(edge, labelled) {
   const points = editor.wayOf(edge),
     at = labelled && editor.pointAlong(points, edge.data("along"));

@@ -262,10 +262,7 @@ function transfersRow(cell) {
   highlight(source.union(targets).union(edges), edges);
 }
 
-/**
- * @param {import("cytoscape").CollectionReturnValue} elements
- * @param {import("cytoscape").EdgeCollection} [marked]
- */
+/** @param {import("cytoscape").CollectionReturnValue} elements @param {CyEdges} [marked] */
 function highlight(elements, marked) {
   const cy = page.cy;
   cy.batch(() => {

@@ -4,6 +4,9 @@ type Cy = import("cytoscape").Core;
 type CyNode = import("cytoscape").NodeSingular;
 type CyNodes = import("cytoscape").NodeCollection;
 type CyEvent = import("cytoscape").EventObject;
+type CyEdge = import("cytoscape").EdgeSingular;
+type CyEdges = import("cytoscape").EdgeCollection;
+type Point = import("cytoscape").Position;
 
 /** A rectangle in model coordinates. */
 interface Bounds {
@@ -16,7 +19,7 @@ interface Bounds {
 /** Where the graph is looked at. */
 interface Viewport {
   zoom: number;
-  pan: { x: number; y: number };
+  pan: Point;
 }
 
 /** What is in the middle of the view, in the graph's own coordinates, or whether it is all of the graph. */
@@ -99,13 +102,13 @@ interface PageState {
   /** The viewport to return to when new elements came. */
   hold: Viewport | null;
   /** What stays where it was on the screen when new elements came. */
-  keep: { ops: Set<number>; at: { x: number; y: number } } | null;
+  keep: { ops: Set<number>; at: Point } | null;
   fitNext: boolean;
   /** Where the page was looked at before it was loaded again. */
   back: Place | null | undefined;
   editor: HTMLElement | null;
   messageUntil: number;
-  hovered: CyNode | import("cytoscape").EdgeSingular | null;
+  hovered: CyNode | CyEdge | null;
   hoverPlace: string;
   /** Missing until the map asked for it. */
   scene: Scene;
@@ -151,7 +154,7 @@ interface Chart {
   show(canvas: HTMLCanvasElement | null): void;
   fit(): void;
   draw(): void;
-  at(p: { px: number; py: number }): { x: number; y: number };
+  at(p: { px: number; py: number }): Point;
   nearest(p: { px: number; py: number }): number;
   inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
 }
@@ -333,7 +336,7 @@ interface Hetero {
   /** Places a card beside a node or an edge, within a width and a height; `from` is where the graph begins. */
   placeBeside(
     card: HTMLElement,
-    target: CyNode | import("cytoscape").EdgeSingular,
+    target: CyNode | CyEdge,
     from: [left: number, top: number],
     width: number,
     height: number,
@@ -427,11 +430,11 @@ interface Hetero {
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View, fades?: boolean): void;
   /** Nodes as they look from so far. */
-  showFrom(nodes: import("cytoscape").NodeCollection, far: Far): void;
+  showFrom(nodes: CyNodes, far: Far): void;
   /** The same on elements that Cytoscape has not seen. */
   dress(elements: GraphElement[], view: Messages.View, mode?: string): void;
   hold(): void;
-  centre(): { x: number; y: number };
+  centre(): Point;
   zoom(factor: number): void;
   /** The view in which a box is as large as it can be, clear of the cards. */
   wholeOf(box: Bounds, largest?: number): Viewport;
@@ -443,7 +446,7 @@ interface Hetero {
   comeBack(): void;
   step(key: string): void;
 
-  hoverOver(target: CyNode | import("cytoscape").EdgeSingular): void;
+  hoverOver(target: CyNode | CyEdge): void;
   hoverMoved(): void;
   hoverOut(): void;
 
@@ -466,10 +469,10 @@ interface Hetero {
   /** Writes shapes on the edges in sight, once the view rests. */
   labelEdges(cy: Cy): void;
   /** Those of some edges that have a shape written on them. */
-  shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
+  shapedEdges(edges: CyEdges): CyEdges;
   toggleShapes(): void;
-  wayOf(edge: import("cytoscape").EdgeSingular): import("cytoscape").Position[];
-  pointAlong(way: import("cytoscape").Position[], far: number): (import("cytoscape").Position & { flat: boolean }) | null;
+  wayOf(edge: CyEdge): Point[];
+  pointAlong(way: Point[], far: number): (Point & { flat: boolean }) | null;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;
@@ -581,7 +584,7 @@ interface Window {
   heteroFar(zoom: number): Far;
   heteroFree(width: number, height: number): { left: number; top: number; width: number; height: number };
   heteroWhole(box: Bounds, width: number, height: number, largest?: number): Viewport;
-  heteroFirstView(box: Bounds, width: number, height: number, first: number, focus: { x: number; y: number } | null): Viewport;
+  heteroFirstView(box: Bounds, width: number, height: number, first: number, focus: Point | null): Viewport;
   dash_clientside: {
     no_update: unknown;
     set_props(id: string | Record<string, string>, props: Record<string, unknown>): void;
