@@ -72,7 +72,7 @@ function legend() {
     .forEach(([name, kind]) => {
       const how = { title: "Select these ops", data: { legendOps: kind.ops.join(" ") } },
         item = editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`);
-      item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true, count: true } }));
+      item.addEventListener("click", () => editor.selectOps(kind.ops));
       box.append(item);
     });
 }

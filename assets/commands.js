@@ -92,7 +92,7 @@ const FIXED = [
     words: "Select all ops",
     keys: ["Ctrl+A"],
     where: "graph",
-    run: () => editor.set("selection", { data: { ops: page.view.ops, select: true, count: true } }),
+    run: () => editor.selectOps(page.view.ops),
     menu: "ground",
   },
   { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },

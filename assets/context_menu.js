@@ -13,7 +13,7 @@ function fits(node) {
     block = Boolean(node?.hasClass("group")) || Boolean(page.cy?.nodes(".group:selected").nonempty());
   return (command) =>
     Boolean(command.menu && command.run) &&
-    (command.when ? command.when() : true) &&
+    (command.when?.() ?? true) &&
     (command.menu === "ground" ? !selection : command.menu === "block" ? block : selection);
 }
 

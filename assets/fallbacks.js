@@ -20,7 +20,7 @@ function fallback(what, value) {
   const ops = value.split(",").map(Number);
   /** @type {HTMLElement | null} */ (document.activeElement)?.blur(); // the next key is for the ops, not for this button
   if (what === "neighbours") editor.edit({ do: "grow", how: "neighbours", ops, device: null, unpin: false });
-  else editor.set("selection", { data: { ops, select: true, count: true, reveal: true } });
+  else editor.selectOps(ops, true);
 }
 
 editor.provide({ fallback });

@@ -86,7 +86,7 @@ const BUTTONS = {
   goto: (id) => editor.goTo(id),
   unpinOp: (ops) => editor.edit({ do: "unpin", ops: numbers(ops) }),
   allOn: (device) => editor.selectDevice(Number(device)),
-  ops: (text) => editor.set("selection", { data: { ops: editor.opsIn(text), select: true, count: true, reveal: true } }),
+  ops: (text) => editor.selectOps(editor.opsIn(text), true),
   there: (address, button) => {
     if (button.dataset.here) editor.goTo(button.dataset.here);
     window.open(address, "hetero-other"); // the same window for all of them, which only jumps
@@ -128,12 +128,10 @@ document.addEventListener("click", (event) => {
 
 /* After the mouse has chosen from a list over the graph, the keys belong to the graph again. */
 let byMouse = false;
-document.addEventListener("pointerdown", () => {
-  byMouse = true;
-});
-document.addEventListener("keydown", () => {
-  byMouse = false;
-});
+for (const type of ["pointerdown", "keydown"])
+  document.addEventListener(type, () => {
+    byMouse = type === "pointerdown";
+  });
 document.addEventListener("change", (event) => {
   const list = editor.targetOf(event);
   if (byMouse && LIST_IDS.includes(list.id)) list.blur();

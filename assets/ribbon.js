@@ -116,7 +116,7 @@ function release(event) {
   if (Math.abs(to - from) < 4) goToPart(placeAt(xOf(event))?.part);
   else {
     const ops = opsBetween(Math.min(from, to), Math.max(from, to));
-    editor.set("selection", { data: { ops, select: true, count: true } });
+    editor.selectOps(ops);
   }
   draw();
 }

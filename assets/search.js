@@ -48,16 +48,11 @@ const isFilter = (text) => /[<>]|==|!=|\bin\s*\(/.test(text);
 /** @param {string} text a search that names ops by what they have in common: `layer:8-15` */
 const hasField = (text) => /(^|\s)\w+:(?!:)\S/.test(text);
 
-/** @param {number[]} ops */
-function selectOps(ops) {
-  editor.set("selection", { data: { ops, select: true, count: true, reveal: true } });
-}
-
 /** @param {Messages.SearchRow} row */
 function go(row) {
   const ops = editor.opsIn(row.ops);
   if (ops.length === 1) editor.goTo(`op${ops[0]}`);
-  else selectOps(ops);
+  else editor.selectOps(ops, true);
   toGraph();
 }
 
@@ -249,7 +244,7 @@ function searchKey(event) {
 /** @param {number[]} ops */
 function selectFound(ops) {
   close();
-  selectOps(ops);
+  editor.selectOps(ops, true);
   toGraph();
 }
 

@@ -124,10 +124,12 @@ function choose(selection) {
   editor.set("selection", { data: selection });
 }
 
+/** @type {Hetero["selectOps"]} */
+const selectOps = (ops, reveal = false) => editor.set("selection", { data: { ops, select: true, count: true, reveal } });
+
 /** @type {Hetero["selectDevice"]} */
 function selectDevice(device) {
-  const ops = page.view.ops.filter((_op, i) => page.view.device[i] === device);
-  editor.set("selection", { data: { ops, select: true, count: true } });
+  selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
 }
 
 /** The selection in words, for those who do not see it. @param {number[]} ops */
@@ -337,6 +339,6 @@ function find(text, next) {
   goTo(hits[page.matchNumber].id());
 }
 
-editor.provide({ reselect, selectNothing, selectDevice, showPart, opId, opsIn, rangesOf, opsOf, nodesOf });
+editor.provide({ reselect, selectNothing, selectOps, selectDevice, showPart, opId, opsIn, rangesOf, opsOf, nodesOf });
 editor.provide({ selectedOps, showRow, reportSelection, choose, unmark, bringOp, arrive, goTo, find });
 editor.callbacks({ select, subgraphsRow, transfersRow });

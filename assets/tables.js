@@ -1,4 +1,24 @@
-/* Tables fit their columns into the window, and remember which ones are shown, how wide and in which order. */
+/* Tables fit their columns into the window, and remember which ones are shown, how wide and in which order.
+   Their script is as large as all others together: a page fetches it when it shows the first table, and has a component of ours
+   in its place until then. */
+
+const { createElement: h, useEffect } = React;
+
+/** @param {{ className: string, setProps(changed: Record<string, unknown>): void }} props */
+function AgGrid({ className, setProps }) {
+  useEffect(() => {
+    // Dash looks the component up again when one of its properties changes.
+    window.heteroScripts("tables").then(() => setProps({ className: `${className} late` }));
+  }, []);
+  return h("div", { className: "hint wide" }, "Loading …");
+}
+
+window.dash_ag_grid = {
+  AgGrid,
+  getApi() {
+    throw new Error("no table has been shown yet");
+  },
+};
 
 const KEY = "hetero-editor-table-",
   /** @type {Map<string, GridApi>} */

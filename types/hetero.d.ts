@@ -500,6 +500,8 @@ interface Hetero {
   drawRibbon(): void;
   /** Lets some ops stand out, or none in particular. */
   emphasise(ops: number[] | null): void;
+  /** Selects ops and says how many they are; the view moves to them where they are to be revealed. */
+  selectOps(ops: number[], reveal?: boolean): void;
   selectDevice(device: number): void;
   togglePanel(name: PanelName): void;
   compareIfPast(): void;
