@@ -1,74 +1,70 @@
 /* Requests to the server's routes, which `docs/reference/http.md` describes, and files that come from it. */
-((editor) => {
-  "use strict";
 
-  /** @param {Response} answer */
-  async function reasonOf(answer) {
-    const text = await answer.text();
-    try {
-      return JSON.parse(text).detail || text;
-    } catch (_error) {
-      return text || `The server answers with an error (${answer.status}).`;
-    }
+/** @type {Hetero["reasonIn"]} */
+function reasonIn(text, otherwise) {
+  try {
+    return JSON.parse(text).detail || text;
+  } catch (_error) {
+    return text || otherwise;
   }
+}
 
-  /* The answer to a request, or an error with the server's reason and the status; without one where it cannot be reached. */
-  /** @type {Hetero["request"]} */
-  async function request(address, options = {}) {
-    const answer = await fetch(address, { cache: "no-store", ...options });
-    if (!answer.ok) throw Object.assign(new Error(await reasonOf(answer)), { status: answer.status });
-    return answer;
-  }
+/* The answer to a request, or an error with the server's reason and the status; without one where it cannot be reached. */
+/** @type {Hetero["request"]} */
+async function request(address, options = {}) {
+  const answer = await fetch(address, { cache: "no-store", ...options });
+  const { ok, status } = answer;
+  if (ok) return answer;
+  const reason = reasonIn(await answer.text(), `The server answers with an error (${status}).`);
+  throw Object.assign(new Error(reason), { status });
+}
 
-  /**
-   * @param {string} what
-   * @param {object | null} [body]
-   * @param {AskOptions} [options]
-   */
-  async function ask(what, body, options = {}) {
-    const { document = editor.page.view.document, signal } = options;
-    const posted = body && {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-    };
-    const answer = await request(`/d/${encodeURIComponent(document)}/${what}`, { ...posted, signal });
-    return answer.status === 204 ? null : answer.json();
-  }
+/** @param {string} what @param {object | null} [body] @param {AskOptions} [options] */
+async function ask(what, body, options = {}) {
+  const { document = editor.page.view.document, signal } = options;
+  const posted = body && {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  };
+  const answer = await request(`/d/${encodeURIComponent(document)}/${what}`, { ...posted, signal });
+  return answer.status === 204 ? null : answer.json();
+}
 
-  /* A file of the server's, for the person to keep. */
-  /** @type {Hetero["download"]} */
-  async function download(address) {
-    const answer = await request(address);
-    const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await answer.blob());
-    link.download = decodeURIComponent(name);
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    return link.download;
-  }
+/** A file of the server's, for the person to keep. @type {Hetero["download"]} */
+async function download(address) {
+  const answer = await request(address);
+  const name = /filename\*=UTF-8''([^;]*)/.exec(answer.headers.get("content-disposition") || "")?.[1] || "download";
+  return save(await answer.blob(), decodeURIComponent(name));
+}
 
-  /** @type {Hetero["component"]} */
-  const component = (type, props) => ({ namespace: "hetero_controls", type, props });
+/** @type {Hetero["save"]} */
+function save(blob, name) {
+  const link = editor.make("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  return name;
+}
 
-  /* What went wrong, over the graph. Work that a person ended is no fault, and a server that is gone has a line of its own. */
-  /** @type {Hetero["complain"]} */
-  function complain(error) {
-    const { status, message } = /** @type {{ status?: number, message: string }} */ (error);
-    if (!status || status === 409) return;
-    note(message, { className: "note bad", role: "alert" });
-  }
+/** @type {Hetero["component"]} */
+const component = (type, props) => ({ namespace: "hetero_controls", type, props });
 
-  /** @type {Hetero["tell"]} */
-  const tell = (text) => note(text, { className: "note", role: "status" });
+/* What went wrong, over the graph. Work that a person ended is no fault, and a server that is gone has a line of its own. */
+/** @type {Hetero["complain"]} */
+function complain(error) {
+  const { status, message } = /** @type {{ status?: number, message: string }} */ (error);
+  if (!status || status === 409) return;
+  note(message, { className: "note bad", role: "alert" });
+}
 
-  /** @param {string} text @param {Record<string, string>} how */
-  function note(text, how) {
-    const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
-    const tree = [["div", how, ["div", { className: "message" }, text], close]];
-    editor.set("notice", { children: component("StaticHtml", { tree }) });
-  }
+/** @type {Hetero["tell"]} */
+const tell = (text) => note(text, { className: "note", role: "status" });
 
-  editor.provide({ request, ask: /** @type {Ask} */ (ask), download, component, complain, tell });
-})(window.hetero);
+/** @param {string} text @param {Record<string, string>} how */
+function note(text, how) {
+  const close = ["button", { className: "close", "aria-label": "Close", "data-command": "close-notice" }, "×"];
+  const tree = [["div", how, ["div", { className: "message" }, text], close]];
+  editor.set("notice", { children: component("StaticHtml", { tree }) });
+}
+
+editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });

@@ -1,104 +1,93 @@
 /* The colour of an op in each colour mode. */
-((editor) => {
-  "use strict";
 
-  const page = editor.page;
+const page = editor.page;
 
-  /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
-  const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
+/* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
+const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
-  /* Named one by one in the legend. */
-  const MOST_SUBGRAPHS = 12;
+/* Named one by one in the legend. */
+const MOST_SUBGRAPHS = 12;
 
-  /* The colour mode where it is a scale and has figures; those of errors come with a measurement. */
-  /** @param {Messages.View} view @param {string} [mode] */
-  function scaledMode(view, mode = page.colourMode) {
-    if (mode !== "heat" && mode !== "weight" && mode !== "error") return null;
-    return view[mode].length ? mode : null;
+/* The colour mode where it is a scale and has figures; those of errors come with a measurement. */
+/** @param {Messages.View} view @param {string} [mode] */
+function scaledMode(view, mode = page.colourMode) {
+  if (mode !== "heat" && mode !== "weight" && mode !== "error") return null;
+  return view[mode].length ? mode : null;
+}
+
+/** Fill and word of an op in the chosen colour mode. @type {Hetero["lookOf"]} */
+function lookOf(view, i, mode = page.colourMode) {
+  const device = view.devices[view.device[i]];
+  if (mode.startsWith("level-")) {
+    const level = mode.slice(6);
+    const kinds = [...new Set(view.devices.map((d) => d.levels[level]))].sort();
+    return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], device.levels[level]];
   }
-
-  /* Fill and word of an op in the chosen colour mode. */
-  /** @type {Hetero["lookOf"]} */
-  function lookOf(view, i, mode = page.colourMode) {
-    const device = view.devices[view.device[i]];
-    if (mode.startsWith("level-")) {
-      const level = mode.slice(6);
-      const kinds = [...new Set(view.devices.map((d) => d.levels[level]))].sort();
-      return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], device.levels[level]];
-    }
-    if (mode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
-    const scaled = scaledMode(view, mode);
-    if (scaled) {
-      const step = view[scaled][i];
-      return [{ fill: HEAT[step], ink: step > 5 ? "#111418" : "#ffffff" }, device.name];
-    }
-    if (mode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
-    return [device, device.name];
+  if (mode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
+  const scaled = scaledMode(view, mode);
+  if (scaled) {
+    const step = view[scaled][i];
+    return [{ fill: HEAT[step], ink: step > 5 ? "#111418" : "#ffffff" }, device.name];
   }
+  if (mode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
+  return [device, device.name];
+}
 
-  /* What the colours mean: kinds with their number of ops, or a scale. */
-  function legend() {
-    const box = editor.byId("legend"),
-      view = page.view,
-      mode = page.colourMode;
-    if (!box || !view) return;
-    box.textContent = "";
-    // the list of devices says it already, unless it is hidden
-    box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
-    if (box.hidden) return;
-    const scaled = scaledMode(view);
-    box.classList.toggle("one-line", scaled !== null);
-    if (mode === "error" && !scaled) {
-      box.append("Press Accuracy, in the tab Benchmark, to measure the errors of this plan");
-      return;
-    }
-    if (scaled) {
-      const scale = view.scales[scaled],
-        bar = document.createElement("i");
-      bar.className = "scale";
-      bar.style.background = `linear-gradient(90deg, ${HEAT.join(", ")})`;
-      box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
-      return;
-    }
-    const kinds = new Map();
-    view.ops.forEach((op, i) => {
-      const [look, word] = lookOf(view, i),
-        names = { pinned: view.pin[i] ? "pinned" : "automatic", subgraph: `${word} · s${view.part[i]}:` },
-        name = names[/** @type {"pinned" | "subgraph"} */ (mode)] ?? word;
-      if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [], part: mode === "subgraph" ? view.part[i] : 0 });
-      kinds.get(name).ops.push(op);
+/* What the colours mean: kinds with their number of ops, or a scale. */
+function legend() {
+  const box = editor.byId("legend"),
+    view = page.view,
+    mode = page.colourMode;
+  if (!box || !view) return;
+  box.textContent = "";
+  // the list of devices says it already, unless it is hidden
+  box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
+  if (box.hidden) return;
+  const scaled = scaledMode(view);
+  box.classList.toggle("one-line", scaled !== null);
+  if (mode === "error" && !scaled) {
+    box.append("Press Accuracy, in the tab Benchmark, to measure the errors of this plan");
+    return;
+  }
+  if (scaled) {
+    const scale = view.scales[scaled],
+      bar = editor.make("i", { className: "scale", style: `background: linear-gradient(90deg, ${HEAT.join(", ")})` });
+    box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
+    return;
+  }
+  const kinds = new Map();
+  view.ops.forEach((op, i) => {
+    const [look, word] = lookOf(view, i),
+      names = { pinned: view.pin[i] ? "pinned" : "automatic", subgraph: `${word} · s${view.part[i]}:` },
+      name = names[/** @type {"pinned" | "subgraph"} */ (mode)] ?? word;
+    if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [], part: mode === "subgraph" ? view.part[i] : 0 });
+    kinds.get(name).ops.push(op);
+  });
+  if (mode === "subgraph" && kinds.size > MOST_SUBGRAPHS) {
+    box.append(`${kinds.size} subgraphs; neighbours differ in colour`);
+    return;
+  }
+  [...kinds]
+    .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
+    .forEach(([name, kind]) => {
+      const how = { title: "Select these ops", data: { legendOps: kind.ops.join(" ") } },
+        item = editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`);
+      item.addEventListener("click", () => editor.selectOps(kind.ops));
+      box.append(item);
     });
-    if (mode === "subgraph" && kinds.size > MOST_SUBGRAPHS) {
-      box.append(`${kinds.size} subgraphs; neighbours differ in colour`);
-      return;
-    }
-    [...kinds]
-      .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
-      .forEach(([name, kind]) => {
-        const item = document.createElement("button"),
-          swatch = document.createElement("span");
-        swatch.className = "swatch";
-        swatch.style.backgroundColor = kind.fill;
-        item.append(swatch, `${name} ${kind.ops.length}`);
-        item.title = "Select these ops";
-        item.dataset.legendOps = kind.ops.join(" ");
-        item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true, count: true } }));
-        box.append(item);
-      });
-  }
+}
 
-  /** @param {string} mode */
-  function colourBy(mode) {
-    page.colourMode = mode || "device";
-    editor.remember({ colour: page.colourMode });
-    legend();
-    if (page.view && page.cy) {
-      editor.colour(page.cy, page.view);
-      editor.settle(page.cy); // the legend takes room
-    }
-    if (window.heteroMap) window.heteroMap.draw();
+/** @param {string} mode */
+function colourBy(mode) {
+  page.colourMode = mode || "device";
+  editor.remember({ colour: page.colourMode });
+  legend();
+  if (page.view && page.cy) {
+    editor.colour(page.cy, page.view);
+    editor.settle(page.cy); // the legend takes room
   }
+  window.heteroMap.draw();
+}
 
-  editor.provide({ lookOf, legend });
-  editor.callbacks({ colourBy });
-})(window.hetero);
+editor.provide({ lookOf, legend });
+editor.callbacks({ colourBy });

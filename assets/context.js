@@ -1,90 +1,84 @@
 /* The slider of the context in the tab Memory: what the split lacks there, and the way to a plan for it; sizes that are refused. */
-((editor) => {
-  "use strict";
 
-  /** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
+/** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
 
-  /** @param {Event} event */
-  const boxOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-context]"));
+/** @param {Event} event */
+const boxOf = (event) => editor.around(event, "[data-context]");
 
-  /**
-   * Tokens that are chosen, what there is to say of the next step that is as long, and its class.
-   * @param {HTMLElement} box
-   * @returns {Step}
-   */
-  function chosen(box) {
-    const { tokens, steps } = fieldsOf(box);
-    const wanted = tokens.valueAsNumber,
-      [length, said, look] = steps.find(([each]) => each >= wanted) ?? /** @type {Step} */ (steps.at(-1));
-    return [wanted, length > wanted ? `up to ${said}` : said, look];
+/**
+ * Tokens that are chosen, what there is to say of the next step that is as long, and its class.
+ * @param {HTMLElement} box
+ * @returns {Step}
+ */
+function chosen(box) {
+  const { tokens, steps } = fieldsOf(box);
+  const wanted = tokens.valueAsNumber,
+    [length, said, look] = steps.find(([each]) => each >= wanted) ?? /** @type {Step} */ (steps.at(-1));
+  return [wanted, length > wanted ? `up to ${said}` : said, look];
+}
+
+/** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
+function fieldsOf(box) {
+  return {
+    slider: /** @type {HTMLInputElement} */ (editor.one("input[type=range]", box)),
+    tokens: /** @type {HTMLInputElement} */ (editor.one("input[type=number]", box)),
+    steps: /** @type {Step[]} */ (JSON.parse(box.dataset.steps ?? "[]")),
+  };
+}
+
+/** A line in each chart of growth, at the tokens that are chosen. @param {number} chosenTokens */
+function mark(chosenTokens) {
+  for (const plot of editor.all("#memory [data-end]"))
+    editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
+}
+
+document.addEventListener("input", (event) => {
+  const box = boxOf(event);
+  if (!box) return;
+  const { slider, tokens: field, steps } = fieldsOf(box);
+  if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
+  else {
+    const step = steps.findLastIndex(([length]) => length <= field.valueAsNumber);
+    slider.value = String(Math.max(step, 0));
   }
+  const plan = /** @type {HTMLButtonElement} */ (editor.one("button", box)),
+    [tokens, said, look] = chosen(box);
+  const isLength = Number.isInteger(tokens) && field.validity.valid;
+  plan.disabled = !isLength || String(tokens) === box.dataset.now;
+  if (!isLength) return;
+  mark(tokens);
+  const status = editor.one("[role=status]", box);
+  status.textContent = said;
+  status.className = look;
+  slider.setAttribute("aria-valuetext", said);
+});
 
-  /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
-  function fieldsOf(box) {
-    return {
-      slider: /** @type {HTMLInputElement} */ (editor.one("input[type=range]", box)),
-      tokens: /** @type {HTMLInputElement} */ (editor.one("input[type=number]", box)),
-      steps: /** @type {Step[]} */ (JSON.parse(box.dataset.steps ?? "[]")),
-    };
-  }
+/* The form of the sizes says what else they are, and is told if they are refused. */
+document.addEventListener("click", (event) => {
+  const box = boxOf(event);
+  if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
+  editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
+  setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
+});
 
-  /** A line in each chart of growth, at the tokens that are chosen. @param {number} chosenTokens */
-  function mark(chosenTokens) {
-    for (const plot of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#memory [data-end]")))
-      editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
-  }
+/* Before the command of the button places a prompt of that length. */
+document.addEventListener(
+  "click",
+  (event) => {
+    const box = document.querySelector("#memory [data-context]");
+    if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
+      editor.set("phases-prompt-length", { value: chosen(box)[0] });
+  },
+  true,
+);
 
-  document.addEventListener("input", (event) => {
-    const box = boxOf(event);
-    if (!box) return;
-    const { slider, tokens: field, steps } = fieldsOf(box);
-    if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
-    else
-      slider.value = String(
-        Math.max(
-          steps.findLastIndex(([length]) => length <= field.valueAsNumber),
-          0,
-        ),
-      );
-    const plan = /** @type {HTMLButtonElement} */ (editor.one("button", box)),
-      [tokens, said, look] = chosen(box);
-    const isLength = Number.isInteger(tokens) && field.validity.valid;
-    plan.disabled = !isLength || String(tokens) === box.dataset.now;
-    if (!isLength) return;
-    mark(tokens);
-    const status = editor.one("[role=status]", box);
-    status.textContent = said;
-    status.className = look;
-    slider.setAttribute("aria-valuetext", said);
-  });
+/* Beside their fields, unless these are closed, as after a choice with the slider. */
+/** @param {{ props: Record<string, string> } | null} why */
+function sizesRefused(why) {
+  setTimeout(() => {
+    if (why && !editor.byId("sizes-refused")?.checkVisibility())
+      editor.complain({ status: 400, message: why.props["data-text"] });
+  }, 50);
+}
 
-  /* The form of the sizes says what else they are, and is told if they are refused. */
-  document.addEventListener("click", (event) => {
-    const box = boxOf(event);
-    if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
-    editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
-    setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
-  });
-
-  /* Before the command of the button places a prompt of that length. */
-  document.addEventListener(
-    "click",
-    (event) => {
-      const box = /** @type {HTMLElement | null} */ (document.querySelector("#memory [data-context]"));
-      if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
-        editor.set("phases-prompt-length", { value: chosen(box)[0] });
-    },
-    true,
-  );
-
-  /* Beside their fields, unless these are closed, as after a choice with the slider. */
-  /** @param {{ props: Record<string, string> } | null} why */
-  function sizesRefused(why) {
-    setTimeout(() => {
-      if (why && !editor.byId("sizes-refused")?.checkVisibility())
-        editor.complain({ status: 400, message: why.props["data-text"] });
-    }, 50);
-  }
-
-  editor.callbacks({ sizesRefused });
-})(window.hetero);
+editor.callbacks({ sizesRefused });

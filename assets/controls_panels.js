@@ -1,237 +1,222 @@
 /* Tabs, menus and messages as Dash components, and what comes after the graph. `editor/web/controls.py` names their properties. */
-((editor) => {
-  "use strict";
 
-  const { Fragment, createElement: h, useEffect, useRef, useState } = React;
+const { Fragment, createElement: h, useEffect, useRef, useState } = React;
 
-  /* What is not needed for the first edit waits for the graph. */
-  let graphShown = false;
-  /** @type {(() => void)[]} */
-  const waiting = [];
-  window.heteroGraphShown = () => {
-    window.heteroScripts("after-graph").then(() => {
-      graphShown = true;
-      for (const show of waiting.splice(0)) show();
-    });
-  };
+/* What is not needed for the first edit waits for the graph. */
+let graphShown = false;
+/** @type {(() => void)[]} */
+const waiting = [];
+window.heteroGraphShown = () => {
+  window.heteroScripts("after-graph").then(() => {
+    graphShown = true;
+    for (const show of waiting.splice(0)) show();
+  });
+};
 
-  function useGraphShown() {
-    const [shown, setShown] = useState(graphShown);
-    useEffect(() => {
-      if (!shown) waiting.push(() => setShown(true));
-      return undefined;
-    }, []);
-    return shown;
+function useGraphShown() {
+  const [shown, setShown] = useState(graphShown);
+  useEffect(() => {
+    if (!shown) waiting.push(() => setShown(true));
+  }, []);
+  return shown;
+}
+
+/** @param {{ children: unknown }} props */
+const Deferred = ({ children }) => (useGraphShown() ? children : null);
+
+/** @param {unknown} node @returns {unknown} */
+function element(node) {
+  if (typeof node === "string") return node;
+  const [tag, properties, ...children] = /** @type {Exclude<Controls.Node, string>} */ (node);
+  return h(tag, properties, ...children.map(element));
+}
+
+/** @param {{ tree: Controls.Node[] }} props */
+const StaticHtml = ({ tree }) => h(Fragment, {}, ...tree.map(element));
+
+/** @type {Record<string, (now: number, count: number) => number>} */
+const STEPS = {
+  ArrowRight: (now, count) => (now + 1) % count,
+  ArrowLeft: (now, count) => (now + count - 1) % count,
+  Home: () => 0,
+  End: (_now, count) => count - 1,
+};
+
+/** @param {Controls.TabsProps} props */
+function Tabs({ id, value, tabs, children, setProps }) {
+  const seen = useRef(new Set()),
+    shown = useGraphShown();
+  seen.current.add(value);
+  useEffect(() => {
+    if (shown) editor.panelsShown();
+  }, [shown]);
+  /** @param {string} name */
+  const tabId = (name) => `${editor.idOf(id)}-tab-${name}`;
+  /** @param {string} name */
+  const panelId = (name) => `${editor.idOf(id)}-panel-${name}`;
+
+  /** @param {KeyboardEvent} event */
+  function walk(event) {
+    const now = tabs.findIndex((tab) => tab.value === value),
+      next = tabs[STEPS[event.key]?.(now, tabs.length)];
+    if (!next) return;
+    event.preventDefault();
+    setProps({ value: next.value });
+    document.getElementById(tabId(next.value))?.focus();
   }
 
-  /** @param {{ children: unknown }} props */
-  const Deferred = ({ children }) => (useGraphShown() ? children : null);
+  const heads = tabs.map((tab) =>
+    h(
+      "button",
+      {
+        key: tab.value,
+        id: tabId(tab.value),
+        type: "button",
+        role: "tab",
+        "aria-selected": tab.value === value,
+        "aria-controls": panelId(tab.value),
+        tabIndex: tab.value === value ? 0 : -1,
+        onClick: () => setProps({ value: tab.value }),
+      },
+      tab.label,
+    ),
+  );
+  const panels = tabs.map((tab, i) =>
+    h(
+      "div",
+      {
+        key: tab.value,
+        id: panelId(tab.value),
+        role: "tabpanel",
+        "aria-labelledby": tabId(tab.value),
+        hidden: tab.value !== value,
+        className: "tab-panel",
+      },
+      shown && (!tab.lazy || seen.current.has(tab.value)) && children[i],
+    ),
+  );
+  return h("div", { id: editor.idOf(id), className: "tabs" }, h("div", { role: "tablist", onKeyDown: walk }, heads), panels);
+}
 
-  /**
-   * @param {unknown} node
-   * @returns {unknown}
-   */
-  function element(node) {
-    if (typeof node === "string") return node;
-    const [tag, properties, ...children] = /** @type {Exclude<Controls.Node, string>} */ (node);
-    return h(tag, properties, ...children.map(element));
-  }
+/* Enter in a field of a popover does what its main button does, once the field has said what it holds. */
+/** @param {KeyboardEvent} event */
+function pressMain(event) {
+  const target = /** @type {HTMLElement} */ (event.target),
+    main = target.closest(".popover")?.querySelector("button.primary");
+  if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
+}
 
-  /** @param {{ tree: Controls.Node[] }} props */
-  const StaticHtml = ({ tree }) => h(Fragment, {}, ...tree.map(element));
+/** The items of a group that was folded out are in sight. @param {Event} event */
+function showGroup(event) {
+  const group = /** @type {HTMLElement} */ (event.target);
+  if (group instanceof HTMLDetailsElement && group.open) group.scrollIntoView({ block: "nearest" });
+}
 
-  /** @type {Record<string, (now: number, count: number) => number>} */
-  const STEPS = {
-    ArrowRight: (now, count) => (now + 1) % count,
-    ArrowLeft: (now, count) => (now + count - 1) % count,
-    Home: () => 0,
-    End: (_now, count) => count - 1,
+/** @param {Controls.PopoverProps} props */
+function Popover(props) {
+  const { id, label, title, menu, busy, link, end, children } = props;
+  const [open, setOpen] = useState(false);
+  const box = useRef(/** @type {HTMLElement | null} */ (null)),
+    panel = useRef(/** @type {HTMLElement | null} */ (null)),
+    seen = useRef(false);
+  seen.current ||= open; // then it stays: Dash draws anew what it had first, and takes no change that it knows
+  const items = () => {
+    const all = panel.current?.querySelectorAll(":is(button, input, select):enabled, summary") ?? [];
+    return /** @type {HTMLElement[]} */ ([...all]).filter((item) => item.checkVisibility()); // none in a closed group
   };
 
-  /** @param {Controls.TabsProps} props */
-  function Tabs({ id, value, tabs, children, setProps }) {
-    const seen = useRef(new Set()),
-      shown = useGraphShown();
-    seen.current.add(value);
-    useEffect(() => {
-      if (shown) editor.panelsShown();
-      return undefined;
-    }, [shown]);
-    /** @param {string} name */
-    const tabId = (name) => `${editor.idOf(id)}-tab-${name}`;
-    /** @param {string} name */
-    const panelId = (name) => `${editor.idOf(id)}-panel-${name}`;
+  useEffect(() => {
+    if (!open) return undefined;
+    for (const group of panel.current?.querySelectorAll("details") ?? []) group.open = false;
+    items()[0]?.focus();
+    /** @param {Event} event */
+    const outside = (event) => {
+      if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+    };
+    /** A button that is busy has no focus to close by. @param {KeyboardEvent} event */
+    const byEscape = (event) => {
+      if (event.key !== "Escape" || event.target !== document.body) return;
+      event.stopPropagation();
+      setOpen(false);
+    };
+    document.addEventListener("pointerdown", outside, true);
+    document.addEventListener("keydown", byEscape, true);
+    return () => {
+      document.removeEventListener("pointerdown", outside, true);
+      document.removeEventListener("keydown", byEscape, true);
+    };
+  }, [open]);
 
-    /** @param {KeyboardEvent} event */
-    function walk(event) {
-      const now = tabs.findIndex((tab) => tab.value === value),
-        next = tabs[STEPS[event.key]?.(now, tabs.length)];
-      if (!next) return;
+  /** @param {KeyboardEvent} event */
+  function key(event) {
+    if (!open) return;
+    pressMain(event);
+    const all = items(),
+      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;
+    if (event.key === "Escape") {
+      setOpen(false);
+      /** @type {HTMLElement} */ (box.current?.firstElementChild)?.focus();
+    } else if (event.key === "Tab" && menu) setOpen(false);
+    else if (step !== undefined) {
       event.preventDefault();
-      setProps({ value: next.value });
-      document.getElementById(tabId(next.value))?.focus();
+      all[(step + all.length) % all.length].focus();
     }
+    if (event.key !== "Tab") event.stopPropagation(); // these keys are no commands of the page
+  }
 
-    const heads = tabs.map((tab) =>
-      h(
-        "button",
-        {
-          key: tab.value,
-          id: tabId(tab.value),
-          type: "button",
-          role: "tab",
-          "aria-selected": tab.value === value,
-          "aria-controls": panelId(tab.value),
-          tabIndex: tab.value === value ? 0 : -1,
-          onClick: () => setProps({ value: tab.value }),
-        },
-        tab.label,
-      ),
-    );
-    const panels = tabs.map((tab, i) =>
+  return h(
+    "div",
+    {
+      className: editor.classes("popover", end && "end"),
+      ref: box,
+      onKeyDown: key,
+    },
+    h(
+      "button",
+      {
+        id: editor.idOf(id),
+        type: "button",
+        title,
+        className: link ? "link" : "button",
+        disabled: busy,
+        "aria-busy": busy || undefined,
+        "aria-expanded": open,
+        "aria-haspopup": menu ? "menu" : "dialog",
+        onClick: () => setOpen(!open),
+      },
+      editor.icon(props.icon),
+      label,
+    ),
+    seen.current &&
       h(
         "div",
         {
-          key: tab.value,
-          id: panelId(tab.value),
-          role: "tabpanel",
-          "aria-labelledby": tabId(tab.value),
-          hidden: tab.value !== value,
-          className: "tab-panel",
-        },
-        shown && (!tab.lazy || seen.current.has(tab.value)) && children[i],
-      ),
-    );
-    return h("div", { id: editor.idOf(id), className: "tabs" }, h("div", { role: "tablist", onKeyDown: walk }, heads), panels);
-  }
-
-  /* Enter in a field of a popover does what its main button does, once the field has said what it holds. */
-  /** @param {KeyboardEvent} event */
-  function pressMain(event) {
-    const target = /** @type {HTMLElement} */ (event.target),
-      main = /** @type {HTMLElement | null} */ (target.closest(".popover")?.querySelector("button.primary"));
-    if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
-  }
-
-  /* The items of a group that was folded out are in sight. */
-  /** @param {Event} event */
-  function showGroup(event) {
-    const group = /** @type {HTMLElement} */ (event.target);
-    if (group instanceof HTMLDetailsElement && group.open) group.scrollIntoView({ block: "nearest" });
-  }
-
-  /** @param {Controls.PopoverProps} props */
-  function Popover(props) {
-    const { id, label, title, menu, busy, link, end, children } = props;
-    const [open, setOpen] = useState(false);
-    const box = useRef(/** @type {HTMLElement | null} */ (null)),
-      panel = useRef(/** @type {HTMLElement | null} */ (null)),
-      seen = useRef(false);
-    seen.current ||= open; // then it stays: Dash draws anew what it had first, and takes no change that it knows
-    const items = () => {
-      const all = panel.current?.querySelectorAll(":is(button, input, select):enabled, summary") ?? [];
-      return /** @type {HTMLElement[]} */ ([...all]).filter((item) => item.checkVisibility()); // none in a closed group
-    };
-
-    useEffect(() => {
-      if (!open) return undefined;
-      for (const group of panel.current?.querySelectorAll("details") ?? []) group.open = false;
-      items()[0]?.focus();
-      /** @param {Event} event */
-      const outside = (event) => {
-        if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
-      };
-      /* A button that is busy has no focus to close by. */
-      /** @param {KeyboardEvent} event */
-      const byEscape = (event) => {
-        if (event.key !== "Escape" || event.target !== document.body) return;
-        event.stopPropagation();
-        setOpen(false);
-      };
-      document.addEventListener("pointerdown", outside, true);
-      document.addEventListener("keydown", byEscape, true);
-      return () => {
-        document.removeEventListener("pointerdown", outside, true);
-        document.removeEventListener("keydown", byEscape, true);
-      };
-    }, [open]);
-
-    /** @param {KeyboardEvent} event */
-    function key(event) {
-      if (!open) return;
-      pressMain(event);
-      const all = items(),
-        now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-      const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;
-      if (event.key === "Escape") {
-        setOpen(false);
-        /** @type {HTMLElement} */ (box.current?.firstElementChild)?.focus();
-      } else if (event.key === "Tab" && menu) setOpen(false);
-      else if (step !== undefined) {
-        event.preventDefault();
-        all[(step + all.length) % all.length].focus();
-      }
-      if (event.key !== "Tab") event.stopPropagation(); // these keys are no commands of the page
-    }
-
-    return h(
-      "div",
-      {
-        className: editor.classes("popover", end && "end"),
-        ref: box,
-        onKeyDown: key,
-      },
-      h(
-        "button",
-        {
-          id: editor.idOf(id),
-          type: "button",
-          title,
-          className: link ? "link" : "button",
-          disabled: busy,
-          "aria-busy": busy || undefined,
-          "aria-expanded": open,
-          "aria-haspopup": menu ? "menu" : "dialog",
-          onClick: () => setOpen(!open),
-        },
-        editor.icon(props.icon),
-        label,
-      ),
-      seen.current &&
-        h(
-          "div",
-          {
-            ref: panel,
-            hidden: !open,
-            role: menu ? "menu" : "dialog",
-            "aria-label": label,
-            className: "popover-panel",
-            onToggleCapture: showGroup,
-            /** @param {Event} event */
-            onClick: (event) => {
-              if (/** @type {HTMLElement} */ (event.target).closest(menu ? "button" : "[data-command]"))
-                setTimeout(() => setOpen(false), 0);
-            },
+          ref: panel,
+          hidden: !open,
+          role: menu ? "menu" : "dialog",
+          "aria-label": label,
+          className: "popover-panel",
+          onToggleCapture: showGroup,
+          onClick: ({ target }) => {
+            if (target.closest(menu ? "button" : "[data-command]")) setTimeout(() => setOpen(false), 0);
           },
-          children,
-        ),
-    );
-  }
+        },
+        children,
+      ),
+  );
+}
 
-  /** @param {Controls.AlertProps} props */
-  function Alert({ id, title, children }) {
-    const [closed, close] = useState(false);
-    useEffect(() => {
-      close(false);
-      return undefined;
-    }, [children]);
-    return h(
-      "div",
-      { id: editor.idOf(id), role: "alert", className: "alert", hidden: closed },
-      h("div", {}, h("b", {}, title), h("div", { className: "message" }, children)),
-      h("button", { type: "button", className: "close", "aria-label": "Close", onClick: () => close(true) }, "×"),
-    );
-  }
+/** @param {Controls.AlertProps} props */
+function Alert({ id, title, children }) {
+  const [closed, close] = useState(false);
+  useEffect(() => close(false), [children]);
+  return h(
+    "div",
+    { id: editor.idOf(id), role: "alert", className: "alert", hidden: closed },
+    h("div", {}, h("b", {}, title), h("div", { className: "message" }, children)),
+    h("button", { type: "button", className: "close", "aria-label": "Close", onClick: () => close(true) }, "×"),
+  );
+}
 
-  Object.assign(window.hetero_controls, { Deferred, StaticHtml, Tabs, Popover, Alert });
-})(window.hetero);
+Object.assign(window.hetero_controls, { Deferred, StaticHtml, Tabs, Popover, Alert });

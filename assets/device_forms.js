@@ -1,88 +1,85 @@
 /* The Devices tab: every finished field is an edit, so that two that follow each other are both done, in order. */
-((editor) => {
-  "use strict";
 
-  /** The field that was sent last: back at its value in the table, it takes back what was said about it. */
-  let last = "";
+/** The field that was sent last: back at its value in the table, it takes back what was said about it. */
+let last = "";
 
-  /**
-   * A field that a person changed is an edit; one that is drawn anew shows what the table has.
-   * @param {(string | string[] | null)[]} values
-   * @param {{ index: number, field: string }[]} fields
-   * @param {Record<string, unknown>[]} table what the fields of each device showed when they were drawn
-   */
-  function deviceFieldChanged(values, fields, table) {
-    const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
-    fields.forEach(({ index, field }, i) => {
-      const device = editor.page.view?.devices[index],
-        key = `${index} ${field}`;
-      if (!device || !told.some((each) => isOf(each, index, field))) return;
-      if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
-      last = key;
-      editor.edit({ do: "device-field", name: device.name, device: index, field, value: values[i] ?? null });
-    });
-  }
-
-  /**
-   * @param {string} property as Dash names it, `{"field":"memory",...}.value`
-   * @param {number} index
-   * @param {string} field
-   */
-  function isOf(property, index, field) {
-    const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
-    return id.index === index && id.field === field;
-  }
-
-  /** @param {unknown} value */
-  const text = (value) => JSON.stringify(value === "" || value === undefined ? null : value);
-
-  const forms = () => /** @type {HTMLElement[]} */ ([...(editor.byId("device-forms")?.children ?? [])]),
-    nameIn = (/** @type {HTMLElement} */ form) => form.querySelector("legend b")?.textContent;
-
-  /** @param {string | null} text */
-  function deviceAdded(text) {
-    if (text) {
-      editor.edit({ do: "add-device", text });
-      setTimeout(() => editor.set("device-add", { value: null }), 0);
-      const known = new Set(forms().map(nameIn)),
-        isNew = (/** @type {HTMLElement} */ form) => !known.has(nameIn(form));
-      setTimeout(() => forms().find(isNew)?.scrollIntoView({ block: "nearest" }), 600); // it is there then
-    }
-  }
-
-  /* Limits in the Memory tab are fields of the device table too. */
-  document.addEventListener("change", (event) => {
-    const box = /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.("[data-memory-limit]")),
-      index = Number(box?.dataset.memoryLimit),
-      device = box ? editor.page.view?.devices[index] : undefined;
-    if (!device) return;
-    const { value } = /** @type {HTMLInputElement} */ (event.target);
-    editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
+/**
+ * A field that a person changed is an edit; one that is drawn anew shows what the table has.
+ * @param {(string | string[] | null)[]} values
+ * @param {{ index: number, field: string }[]} fields
+ * @param {Record<string, unknown>[]} table what the fields of each device showed when they were drawn
+ */
+function deviceFieldChanged(values, fields, table) {
+  const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
+  fields.forEach(({ index, field }, i) => {
+    const device = editor.page.view?.devices[index],
+      key = `${index} ${field}`;
+    if (!device || !told.some((each) => isOf(each, index, field))) return;
+    if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
+    last = key;
+    editor.edit({ do: "device-field", name: device.name, device: index, field, value: values[i] ?? null });
   });
+}
 
-  /** @type {Hetero["stateWatts"]} */
-  function stateWatts(asked, button) {
-    const boxes = /** @type {HTMLElement[]} */ ([...(button.parentElement?.querySelectorAll("[data-watts-of]") ?? [])]),
-      field = (/** @type {HTMLElement} */ box) => /** @type {HTMLInputElement} */ (box.querySelector("input")),
-      empty = boxes.find((box) => !(Number(field(box).value) > 0));
-    if (empty) {
-      field(empty).focus();
-      return;
-    }
-    for (const box of boxes) {
-      const name = box.dataset.wattsOf ?? "",
-        device = editor.page.view.devices.findIndex((each) => each.name === name);
-      if (device >= 0) editor.edit({ do: "device-field", name, device, field: "power", value: `${field(box).value} W` });
-    }
-    editor.edit(asked);
-    editor.closeNotice();
+/**
+ * @param {string} property as Dash names it, `{"field":"memory",...}.value`
+ * @param {number} index
+ * @param {string} field
+ */
+function isOf(property, index, field) {
+  const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
+  return id.index === index && id.field === field;
+}
+
+/** @param {unknown} value */
+const text = (value) => JSON.stringify(value === "" || value === undefined ? null : value);
+
+const forms = () => /** @type {HTMLElement[]} */ ([...(editor.byId("device-forms")?.children ?? [])]),
+  nameIn = (/** @type {HTMLElement} */ form) => form.querySelector("legend b")?.textContent;
+
+/** @param {string | null} text */
+function deviceAdded(text) {
+  if (text) {
+    editor.edit({ do: "add-device", text });
+    setTimeout(() => editor.set("device-add", { value: null }), 0);
+    const known = new Set(forms().map(nameIn)),
+      isNew = (/** @type {HTMLElement} */ form) => !known.has(nameIn(form));
+    setTimeout(() => forms().find(isNew)?.scrollIntoView({ block: "nearest" }), 600); // it is there then
   }
+}
 
-  document.addEventListener("keydown", (event) => {
-    const box = event.key === "Enter" && editor.targetOf(event).closest?.("[data-watts-of]");
-    if (box) /** @type {HTMLElement | null} */ (box.parentElement?.querySelector("[data-state-watts]"))?.click();
-  });
+/* Limits in the Memory tab are fields of the device table too. */
+document.addEventListener("change", (event) => {
+  const box = editor.around(event, "[data-memory-limit]"),
+    index = Number(box?.dataset.memoryLimit),
+    device = box ? editor.page.view?.devices[index] : undefined;
+  if (!device) return;
+  const { value } = /** @type {HTMLInputElement} */ (event.target);
+  editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
+});
 
-  editor.provide({ stateWatts });
-  editor.callbacks({ deviceFieldChanged, deviceAdded });
-})(window.hetero);
+/** @type {Hetero["stateWatts"]} */
+function stateWatts(asked, button) {
+  const boxes = [...(button.parentElement?.querySelectorAll("[data-watts-of]") ?? [])],
+    field = (/** @type {HTMLElement} */ box) => /** @type {HTMLInputElement} */ (box.querySelector("input")),
+    empty = boxes.find((box) => !(Number(field(box).value) > 0));
+  if (empty) {
+    field(empty).focus();
+    return;
+  }
+  for (const box of boxes) {
+    const name = box.dataset.wattsOf ?? "",
+      device = editor.page.view.devices.findIndex((each) => each.name === name);
+    if (device >= 0) editor.edit({ do: "device-field", name, device, field: "power", value: `${field(box).value} W` });
+  }
+  editor.edit(asked);
+  editor.closeNotice();
+}
+
+document.addEventListener("keydown", (event) => {
+  const box = event.key === "Enter" && editor.around(event, "[data-watts-of]");
+  if (box) box.parentElement?.querySelector("[data-state-watts]")?.click();
+});
+
+editor.provide({ stateWatts });
+editor.callbacks({ deviceFieldChanged, deviceAdded });

@@ -1,29 +1,26 @@
 /* Buttons in the table of fallbacks. */
-((editor) => {
-  "use strict";
 
-  const page = editor.page;
+const page = editor.page;
 
-  /** @type {Hetero["fallback"]} */
-  function fallback(what, value) {
-    if (what === "rule") {
-      const [types, device] = value.split("|"),
-        rules = page.view ? page.view.rules.rules.map(({ count, ...rule }) => rule) : [];
-      editor.edit({ do: "rules", rules: [...rules, ...types.split(",").map((type) => ({ type, to: device }))] });
-      editor.say(`A rule sends all ${types.replaceAll(",", ", ")} to ${device}. It is in the tab Rules.`);
-      return;
-    }
-    if (what === "assume") {
-      const [device, name, type] = value.split("|");
-      editor.edit({ do: "device-field", name, device: Number(device), field: "assumes", value: type });
-      editor.say(`${name} is planned as ${type}. Precision, in the tab Devices, takes it back.`);
-      return;
-    }
-    const ops = value.split(",").map(Number);
-    /** @type {HTMLElement | null} */ (document.activeElement)?.blur(); // the next key is for the ops, not for this button
-    if (what === "neighbours") editor.edit({ do: "grow", how: "neighbours", ops, device: null, unpin: false });
-    else editor.set("selection", { data: { ops, select: true, count: true, reveal: true } });
+/** @type {Hetero["fallback"]} */
+function fallback(what, value) {
+  if (what === "rule") {
+    const [types, device] = value.split("|"),
+      rules = page.view ? page.view.rules.rules.map(({ count, ...rule }) => rule) : [];
+    editor.edit({ do: "rules", rules: [...rules, ...types.split(",").map((type) => ({ type, to: device }))] });
+    editor.say(`A rule sends all ${types.replaceAll(",", ", ")} to ${device}. It is in the tab Rules.`);
+    return;
   }
+  if (what === "assume") {
+    const [device, name, type] = value.split("|");
+    editor.edit({ do: "device-field", name, device: Number(device), field: "assumes", value: type });
+    editor.say(`${name} is planned as ${type}. Precision, in the tab Devices, takes it back.`);
+    return;
+  }
+  const ops = value.split(",").map(Number);
+  /** @type {HTMLElement | null} */ (document.activeElement)?.blur(); // the next key is for the ops, not for this button
+  if (what === "neighbours") editor.edit({ do: "grow", how: "neighbours", ops, device: null, unpin: false });
+  else editor.selectOps(ops, true);
+}
 
-  editor.provide({ fallback });
-})(window.hetero);
+editor.provide({ fallback });

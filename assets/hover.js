@@ -1,90 +1,109 @@
-/* A tooltip over ops, blocks and edges; the server knows what they cost. */
-((editor) => {
-  "use strict";
+/* What the pointer is on: a tooltip over ops, blocks and edges, with what the server knows of them; the ops of a device stand out. */
 
-  const page = editor.page,
-    STATES = 4; // that a tooltip names
-  let timer = 0;
+const page = editor.page,
+  STATES = 4; // that a tooltip names
+let timer = 0;
 
-  /** @type {Hetero["hoverOver"]} */
-  function hoverOver(target) {
-    clearTimeout(timer);
-    page.hoverPlace = place();
-    const isEdge = target.isEdge(),
-      id = (/** @type {CyNode} */ node) => editor.opId(node.id());
-    const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
-    const states = isEdge && target.data("states"),
-      pairs = isEdge && !states ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
-    if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
-    timer = window.setTimeout(async () => {
-      const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
-      page.hovered = target;
-      const content = states
-        ? statesInWords(states)
-        : await editor.ask(`hover?${asked}`).then(
-            (answer) => answer.content,
-            () => null, // a tooltip less is no fault
-          );
-      if (page.hovered === target) show(content);
-    }, 320);
-  }
+/** @type {Hetero["hoverOver"]} */
+function hoverOver(target) {
+  clearTimeout(timer);
+  page.hoverPlace = place();
+  const isEdge = target.isEdge(),
+    id = (/** @type {CyNode} */ node) => editor.opId(node.id());
+  const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
+  const states = isEdge && target.data("states"),
+    pairs = isEdge && !states ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
+  if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
+  timer = window.setTimeout(async () => {
+    const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
+    page.hovered = target;
+    const content = states
+      ? statesInWords(states)
+      : await editor.ask(`hover?${asked}`).then(
+          (answer) => answer.content,
+          () => null, // a tooltip less is no fault
+        );
+    if (page.hovered === target) show(content);
+  }, 320);
+}
 
-  /**
-   * @param {string} type
-   * @param {unknown} children
-   */
-  const element = (type, children) => ({ namespace: "dash_html_components", type, props: { children } });
+/** @param {string} type @param {unknown} children */
+const element = (type, children) => ({ namespace: "dash_html_components", type, props: { children } });
 
-  /** @param {string[][]} states */
-  const statesInWords = (states) => [
-    ...states
-      .slice(0, STATES)
-      .map(([output, input]) => element("Div", [element("B", output), element("Div", `The next step reads it as ${input}`)])),
-    ...(states.length > STATES ? [element("Div", `and ${states.length - STATES} more`)] : []),
-  ];
+/** @param {string[][]} states */
+const statesInWords = (states) => [
+  ...states
+    .slice(0, STATES)
+    .map(([output, input]) => element("Div", [element("B", output), element("Div", `The next step reads it as ${input}`)])),
+  ...(states.length > STATES ? [element("Div", `and ${states.length - STATES} more`)] : []),
+];
 
-  const place = () => `${page.cy.zoom()} ${page.cy.pan().x} ${page.cy.pan().y}`;
+const place = () => `${page.cy.zoom()} ${page.cy.pan().x} ${page.cy.pan().y}`;
 
-  /* Cytoscape also tells of viewports that did not change. */
-  function hoverMoved() {
-    if (place() !== page.hoverPlace) hoverOut();
-  }
+/* Cytoscape also tells of viewports that did not change. */
+function hoverMoved() {
+  if (place() !== page.hoverPlace) hoverOut();
+}
 
-  /** @type {Hetero["hoverOut"]} */
-  function hoverOut() {
-    clearTimeout(timer);
-    page.hovered = null;
-    const box = editor.byId("hover");
-    if (box) box.hidden = true;
-  }
+function hoverOut() {
+  clearTimeout(timer);
+  page.hovered = null;
+  const box = editor.byId("hover");
+  if (box) box.hidden = true;
+}
 
-  /* The width of the canvas that no card covers on the right. */
-  function room() {
-    const canvas = editor.one("#graph").getBoundingClientRect(),
-      card = editor.byId("inspector")?.getBoundingClientRect();
-    return card?.width && card.left > canvas.left ? Math.min(canvas.width, card.left - canvas.left) : canvas.width;
-  }
+/* The width of the canvas that no card covers on the right. */
+function room() {
+  const canvas = editor.one("#graph").getBoundingClientRect(),
+    card = editor.byId("inspector")?.getBoundingClientRect();
+  return card?.width && card.left > canvas.left ? Math.min(canvas.width, card.left - canvas.left) : canvas.width;
+}
 
-  /* The answer came: beside what it is about, within the canvas. */
-  /** @param {unknown} content */
-  function show(content) {
-    const box = editor.byId("hover"),
-      target = page.hovered;
-    if (!box || !target || !content) return;
-    editor.set("hover", { children: content });
-    box.hidden = false;
-    setTimeout(() => {
-      const at = target.isEdge() ? target.renderedMidpoint() : target.renderedPosition();
-      const wide = target.isEdge() ? 10 : target.renderedWidth() / 2 + 10;
-      const left = at.x + wide + box.offsetWidth < room() ? at.x + wide : at.x - wide - box.offsetWidth;
-      box.style.left = `${Math.max(8, left)}px`;
-      box.style.top = `${Math.min(Math.max(8, at.y - 20), Math.max(8, page.cy.height() - box.offsetHeight - 8))}px`;
-    }, 0);
-  }
+/** The answer came: beside what it is about, within the canvas. @param {unknown} content */
+function show(content) {
+  const box = editor.byId("hover"),
+    target = page.hovered;
+  if (!box || !target || !content) return;
+  editor.set("hover", { children: content });
+  box.hidden = false;
+  setTimeout(() => editor.placeBeside(box, target, [0, 0], room(), page.cy.height()), 0);
+}
 
-  document.addEventListener("pointerout", (event) => {
-    if (page.hovered && !(/** @type {HTMLElement | null} */ (event.relatedTarget)?.closest("#graph"))) hoverOut();
+document.addEventListener("pointerout", (event) => {
+  if (page.hovered && !(/** @type {Element | null} */ (event.relatedTarget)?.closest("#graph"))) hoverOut();
+});
+
+/* With the pointer or the focus on a device or on an entry of the legend, its ops stand out: in graph, ribbon and map. */
+/** @type {Hetero["emphasise"]} */
+function emphasise(ops) {
+  if (!page.cy || !page.view || (!ops && !page.emphasis)) return;
+  const shown = ops ? new Set(ops) : null;
+  page.emphasis = shown;
+  page.cy.batch(() => {
+    page.cy.nodes(".op").forEach((node) => {
+      const away = shown !== null && !editor.opsOf(node).some((op) => shown.has(op));
+      if (node.hasClass("faded") !== away) node.toggleClass("faded", away);
+    });
   });
+  editor.drawRibbon();
+  window.heteroMap.draw();
+}
 
-  editor.provide({ hoverOver, hoverMoved, hoverOut });
-})(window.hetero);
+let of = "";
+
+/** @param {Event} event */
+function follow(event) {
+  const entry = editor.around(event, "[data-row-device], [data-legend-ops]"),
+    device = entry?.dataset.rowDevice,
+    now = entry ? `${device ?? entry.dataset.legendOps}` : "";
+  if (now === of) return;
+  of = now;
+  if (!entry) emphasise(null);
+  else if (device !== undefined) emphasise(page.view.ops.filter((_op, i) => page.view.device[i] === Number(device)));
+  else emphasise(editor.opsIn(entry.dataset.legendOps || ""));
+}
+
+document.addEventListener("pointerover", follow);
+document.addEventListener("focusin", follow);
+
+editor.provide({ emphasise, hoverOver, hoverMoved, hoverOut });

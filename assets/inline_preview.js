@@ -1,8 +1,5 @@
 /* Fits the picture that comes before the page's scripts into the window; stands in the page itself. */
 (() => {
-  "use strict";
-
-  /** @type {Hetero["fit"]} */
   function fit() {
     const preview = document.getElementById("preview"),
       svg = preview?.querySelector("svg");
@@ -16,9 +13,9 @@
     const box = { x1: Number(x0), x2: Number(x1), y1: Number(y0), y2: Number(y1) };
     const { focusX, focusY } = svg.dataset,
       focus = focusX === undefined ? null : { x: Number(focusX), y: Number(focusY) };
-    const view = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first), focus);
-    for (const [name, on] of Object.entries(window.heteroFar(view.zoom))) svg.classList.toggle(name, on);
-    svg.firstElementChild?.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.zoom})`);
+    const { zoom, pan } = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first), focus);
+    for (const [name, on] of Object.entries(window.heteroFar(zoom))) svg.classList.toggle(name, on);
+    svg.firstElementChild?.setAttribute("transform", `translate(${pan.x} ${pan.y}) scale(${zoom})`);
   }
 
   const place = document.getElementById("preview");

@@ -1,8 +1,6 @@
 /* A second of scripts would come before the first paint otherwise: they are fetched now and run, in order, after it.
    Stands in the page itself; the scripts wait in a template. */
 (() => {
-  "use strict";
-
   /* The page's components are made while the scripts are read. */
   window.heteroPageAddress = (path) => `/_page?path=${encodeURIComponent(path)}`;
   const path = location.pathname;

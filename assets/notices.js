@@ -1,58 +1,54 @@
 /* Messages over the graph go away by themselves where nothing went wrong and they offer nothing. Others stay until they are
    closed or the next edit succeeds; what is said of weights that are not here, until it is closed. */
-((editor) => {
-  "use strict";
 
-  const { page } = editor,
-    SHORT = 8_000;
-  let timer = 0;
+const { page } = editor,
+  SHORT = 8_000;
+let timer = 0;
 
-  function noticed() {
-    const note = editor.byId("notice")?.firstElementChild;
+function noticed() {
+  const note = editor.byId("notice")?.firstElementChild;
+  clearTimeout(timer);
+  if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
+  const watts = note.querySelector("[data-watts-of] input");
+  if (watts) {
+    watts.focus();
+    return;
+  }
+  const wait = () => {
     clearTimeout(timer);
-    if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
-    const watts = /** @type {HTMLElement | null} */ (note.querySelector("[data-watts-of] input"));
-    if (watts) {
-      watts.focus();
-      return;
-    }
-    const wait = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        if (note.isConnected) editor.closeNotice();
-      }, SHORT);
-    };
-    note.addEventListener("pointerenter", () => clearTimeout(timer));
-    note.addEventListener("pointerleave", wait);
-    wait();
-  }
+    timer = setTimeout(() => {
+      if (note.isConnected) editor.closeNotice();
+    }, SHORT);
+  };
+  note.addEventListener("pointerenter", () => clearTimeout(timer));
+  note.addEventListener("pointerleave", wait);
+  wait();
+}
 
-  /* A rule for each, as what is closed may arrive at any time. */
-  const CLOSED = "hetero-editor-closed-weights",
-    rules = new CSSStyleSheet();
-  document.adoptedStyleSheets.push(rules);
+/* A rule for each, as what is closed may arrive at any time. */
+const CLOSED = "hetero-editor-closed-weights",
+  rules = new CSSStyleSheet();
+document.adoptedStyleSheets.push(rules);
 
-  function hideClosed() {
-    const closed = /** @type {string[]} */ (JSON.parse(sessionStorage.getItem(CLOSED) || "[]"));
-    rules.replaceSync(closed.map((models) => `[data-weights-lack="${models}"] { display: none !important; }`).join("\n"));
-    return closed;
-  }
+function hideClosed() {
+  const closed = /** @type {string[]} */ (editor.kept(CLOSED, "sessionStorage") ?? []);
+  rules.replaceSync(closed.map((models) => `[data-weights-lack="${models}"] { display: none !important; }`).join("\n"));
+  return closed;
+}
+hideClosed();
+
+function closeWeights() {
+  const models = editor.byId("missing-weights")?.dataset.weightsLack;
+  if (!models) return;
+  editor.keep(CLOSED, [...hideClosed(), models], "sessionStorage");
   hideClosed();
+  if (page.cy) editor.settle(page.cy); // there is more room now
+  editor.byId("canvas")?.focus();
+}
 
-  /** @type {Hetero["closeWeights"]} */
-  function closeWeights() {
-    const models = editor.byId("missing-weights")?.dataset.weightsLack;
-    if (!models) return;
-    sessionStorage.setItem(CLOSED, JSON.stringify([...hideClosed(), models]));
-    hideClosed();
-    if (page.cy) editor.settle(page.cy); // there is more room now
-    editor.byId("canvas")?.focus();
-  }
-
-  editor.provide({ closeWeights });
-  editor.callbacks({
-    noticeArrived: () => {
-      setTimeout(noticed, 0);
-    },
-  });
-})(window.hetero);
+editor.provide({ closeWeights });
+editor.callbacks({
+  noticeArrived: () => {
+    setTimeout(noticed, 0);
+  },
+});

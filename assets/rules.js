@@ -1,322 +1,275 @@
 /* The list of rules: drawn here, and every finished change of a line sends the whole list. */
-((editor) => {
-  "use strict";
 
-  const page = editor.page;
-  let drawn = "",
-    sent = "",
-    known = "",
-    drawing = false;
+const { make, page } = editor;
+let drawn = "",
+  sent = "",
+  known = "",
+  drawing = false;
 
-  /** @type {Hetero["drawRules"]} */
-  function drawRules(data) {
-    const list = editor.byId("rules-list"),
-      text = JSON.stringify(data);
-    if (!list || (text === drawn && list.firstChild)) return;
-    if (refused(data) || isMarked(data) || typing()) return;
-    drawn = text;
-    const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
-      focus = /** @type {HTMLInputElement | null} */ (document.activeElement),
-      restore = rememberFocus();
-    drawing = true; // what is taken away loses its focus, which is not a doing of a person
-    list.textContent = "";
-    drawing = false;
-    data.rules.forEach((rule) => list.append(line(data, /** @type {RuleRow} */ (rule))));
-    if (!data.rules.length && !unfinished.length) {
-      const none = document.createElement("p");
-      none.className = "hint wide";
-      none.textContent =
-        "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: " +
-        "“op type Conv, first → " +
-        data.targets[0] +
-        "”.";
-      list.append(none);
-    }
-    list.append(...unfinished); // a line that is still being written stays, with the cursor in it
-    if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
-    restore();
-    number();
+/** @type {Hetero["drawRules"]} */
+function drawRules(data) {
+  const list = editor.byId("rules-list"),
+    text = JSON.stringify(data);
+  if (!list || (text === drawn && list.firstChild)) return;
+  if (refused(data) || isMarked(data) || typing()) return;
+  drawn = text;
+  const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
+    focus = /** @type {HTMLInputElement | null} */ (document.activeElement),
+    restore = rememberFocus();
+  drawing = true; // what is taken away loses its focus, which is not a doing of a person
+  list.textContent = "";
+  drawing = false;
+  data.rules.forEach((rule) => list.append(line(data, /** @type {RuleRow} */ (rule))));
+  if (!data.rules.length && !unfinished.length) {
+    const means = "A rule sends all ops that a pattern matches to a device, a unit or a codegen",
+      example = `op type Conv, first → ${data.targets[0]}`;
+    list.append(make("p", { className: "hint wide" }, `No rules. ${means}: “${example}”.`));
   }
+  list.append(...unfinished); // a line that is still being written stays, with the cursor in it
+  if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
+  restore();
+  number();
+}
 
-  /* Who has just gone into a field types there next; letters without a field are keys that paint. */
-  function rememberFocus() {
-    const fields = () => editor.all("#rules-list > .rule:not([data-fresh]) :is(input, select, button)"),
-      place = fields().indexOf(/** @type {HTMLElement} */ (document.activeElement)),
-      before = /** @type {HTMLInputElement} */ (document.activeElement),
-      range = place >= 0 && before.matches("input") ? [before.selectionStart, before.selectionEnd] : null;
-    return () => {
-      const field = /** @type {HTMLInputElement | undefined} */ (fields()[place]);
-      if (!field || field.className !== before.className) return;
-      field.focus();
-      if (range) field.setSelectionRange(range[0], range[1]);
-    };
-  }
+/* Who has just gone into a field types there next; letters without a field are keys that paint. */
+function rememberFocus() {
+  const fields = () => editor.all("#rules-list > .rule:not([data-fresh]) :is(input, select, button)"),
+    place = fields().indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+    before = /** @type {HTMLInputElement} */ (document.activeElement),
+    range = place >= 0 && before.matches("input") ? [before.selectionStart, before.selectionEnd] : null;
+  return () => {
+    const field = /** @type {HTMLInputElement | undefined} */ (fields()[place]);
+    if (!field || field.className !== before.className) return;
+    field.focus();
+    if (range) field.setSelectionRange(range[0], range[1]);
+  };
+}
 
-  /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
-  function typing() {
-    const focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
-    return Boolean(
-      focus?.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue,
-    );
-  }
+/* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
+function typing() {
+  const focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
+  return Boolean(
+    focus?.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue,
+  );
+}
 
-  /** @param {Messages.RulesData} data */
-  const plainText = (data) => JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
+/** @param {Messages.RulesData} data */
+const plainText = (data) => JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
 
-  /* A line that the server refused is still there to be corrected, and its rules are the same. */
-  /** @param {Messages.RulesData} data */
-  const isMarked = (data) => plainText(data) === known && lines().some((row) => row.classList.contains("refused"));
+/* A line that the server refused is still there to be corrected, and its rules are the same. */
+/** @param {Messages.RulesData} data */
+const isMarked = (data) => plainText(data) === known && lines().some((row) => row.classList.contains("refused"));
 
-  /* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
-  /** @param {Messages.RulesData} data */
-  function refused(data) {
-    const plain = plainText(data);
-    if (!sent || plain === sent) {
-      sent = "";
-      return false;
-    }
-    const same = plain === known;
-    lines().forEach((row) => row.classList.toggle("refused", same && !plain.includes(JSON.stringify(read(row)).slice(1, -1))));
+/* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
+/** @param {Messages.RulesData} data */
+function refused(data) {
+  const plain = plainText(data);
+  if (!sent || plain === sent) {
     sent = "";
-    return same;
+    return false;
   }
+  const same = plain === known;
+  lines().forEach((row) => row.classList.toggle("refused", same && !plain.includes(JSON.stringify(read(row)).slice(1, -1))));
+  sent = "";
+  return same;
+}
 
-  /**
-   * @param {string} name
-   * @param {Record<string, unknown>} properties
-   */
-  const make = (name, properties) => Object.assign(document.createElement(name), properties);
+/** @param {string} className @param {string} label @param {[string, string][]} options @param {string} value */
+function choice(className, label, options, value) {
+  const items = options.map(([v, text]) => make("option", { value: v, selected: v === value }, text));
+  return make("select", { className, ariaLabel: label }, ...items);
+}
 
-  /**
-   * @param {string} className
-   * @param {string} label
-   * @param {[string, string][]} options
-   * @param {string} value
-   */
-  function choice(className, label, options, value) {
-    const select = make("select", { className: className });
-    select.setAttribute("aria-label", label);
-    options.forEach(([v, text]) => select.append(make("option", { value: v, textContent: text })));
-    select.value = value;
-    return select;
-  }
+/** @param {string} className @param {string} label @param {string} value @param {string} placeholder */
+const field = (className, label, value, placeholder) =>
+  make("input", { className, ariaLabel: label, defaultValue: value, placeholder, spellcheck: false });
 
-  /**
-   * @param {string} className
-   * @param {string} label
-   * @param {string} value
-   * @param {string} placeholder
-   */
-  function field(className, label, value, placeholder) {
-    const input = make("input", { className: className, defaultValue: value, placeholder: placeholder, spellcheck: false });
-    input.setAttribute("aria-label", label);
-    return input;
-  }
+/** @param {string} what @param {string} label @param {string} [content] */
+const button = (what, label, content) =>
+  make(
+    "button",
+    { className: "mini", title: label, ariaLabel: label, data: { rules: what } },
+    content ?? make("span", { className: `icon icon-${what}` }),
+  );
 
-  /**
-   * @param {string} what
-   * @param {string} label
-   * @param {string} [content]
-   */
-  function button(what, label, content) {
-    const b = make("button", { className: "mini", title: label });
-    b.dataset.rules = what;
-    b.setAttribute("aria-label", label);
-    if (content) b.textContent = content;
-    else b.append(make("span", { className: `icon icon-${what}` }));
-    return b;
-  }
-
-  /**
-   * @param {Messages.RulesData} data
-   * @param {RuleRow} rule
-   */
-  function line(data, rule) {
-    const row = make("div", { className: "rule" }),
-      kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
-    row.append(make("span", { className: "rule-number" }));
-    (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) =>
-      row.append(
-        choice(
-          "rule-kind",
-          "What is matched",
-          data.kinds.map((one) => [one.kind, one.label]),
-          k.kind,
-        ),
-        field("rule-text", "Pattern", rule[k.kind] || "", `e.g. ${k.example}`),
-      ),
-    );
-    const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
+/** @param {Messages.RulesData} data @param {RuleRow} rule */
+function line(data, rule) {
+  const row = make("div", { className: "rule" }),
+    kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
+  row.append(make("span", { className: "rule-number" }));
+  (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) =>
     row.append(
-      make("span", { className: "hint", textContent: "of these" }),
-      field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
-      make("span", { textContent: "→" }),
       choice(
-        "rule-to",
-        "Target",
-        targets.map((t) => [t, t]),
-        rule.to,
+        "rule-kind",
+        "What is matched",
+        data.kinds.map((one) => [one.kind, one.label]),
+        k.kind,
       ),
-    );
-    const count = make("span", { className: "rule-count" });
-    if (rule.count !== undefined) {
-      const link = make("button", {
-        className: rule.count ? "link" : "link none",
-        title: "Select the ops that this rule matches",
-        textContent: rule.count + (rule.count === 1 ? " match" : " matches"),
-      });
-      link.dataset.ruleOps = "";
-      count.append(link);
-    }
-    row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
-    return row;
+      field("rule-text", "Pattern", rule[k.kind] || "", `e.g. ${k.example}`),
+    ),
+  );
+  const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
+  row.append(
+    make("span", { className: "hint" }, "of these"),
+    field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
+    make("span", {}, "→"),
+    choice(
+      "rule-to",
+      "Target",
+      targets.map((t) => [t, t]),
+      rule.to,
+    ),
+  );
+  const count = make("span", { className: "rule-count" });
+  if (rule.count !== undefined) {
+    const className = rule.count ? "link" : "link none",
+      title = "Select the ops that this rule matches",
+      words = rule.count + (rule.count === 1 ? " match" : " matches");
+    count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
   }
+  row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
+  return row;
+}
 
-  const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
-  const lines = () => editor.all("#rules-list > .rule");
-  const number = () =>
-    lines().forEach((row, k) => {
-      editor.one(".rule-number", row).textContent = `${k + 1}.`;
-    });
+const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
+const lines = () => editor.all("#rules-list > .rule");
+const number = () =>
+  lines().forEach((row, k) => {
+    editor.one(".rule-number", row).textContent = `${k + 1}.`;
+  });
 
-  /** @param {HTMLElement} field */
-  const trimmed = (field) => /** @type {HTMLInputElement} */ (field).value.trim();
+/** @param {HTMLElement} field */
+const trimmed = (field) => /** @type {HTMLInputElement} */ (field).value.trim();
 
-  /** @param {HTMLElement} row */
-  function read(row) {
-    /** @type {RuleRow} */
-    const rule = {};
-    const kinds = editor.all(".rule-kind", row).map(trimmed);
-    editor.all(".rule-text", row).forEach((field, k) => {
-      if (trimmed(field)) rule[kinds[k]] = trimmed(field);
-    });
-    const nth = trimmed(editor.one(".rule-nth", row));
-    if (nth && nth !== "all") rule.nth = nth;
-    rule.to = trimmed(editor.one(".rule-to", row));
-    return rule;
+/** @param {HTMLElement} row */
+function read(row) {
+  /** @type {RuleRow} */
+  const rule = {};
+  const kinds = editor.all(".rule-kind", row).map(trimmed);
+  editor.all(".rule-text", row).forEach((field, k) => {
+    if (trimmed(field)) rule[kinds[k]] = trimmed(field);
+  });
+  const nth = trimmed(editor.one(".rule-nth", row));
+  if (nth && nth !== "all") rule.nth = nth;
+  rule.to = trimmed(editor.one(".rule-to", row));
+  return rule;
+}
+
+/** A line without a pattern is not finished yet. @param {RuleRow} rule */
+const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
+
+function send() {
+  const rules = lines().map(read).filter(finished),
+    order = (/** @type {RuleRow} */ rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
+  sent = JSON.stringify(rules.map(order));
+  known = plainText(page.view.rules);
+  if (sent === known) {
+    sent = "";
+    lines().forEach((row) => row.classList.remove("refused"));
+    return;
   }
-
-  /* A line without a pattern is not finished yet. */
-  /** @param {RuleRow} rule */
-  const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
-
-  function send() {
-    const rules = lines().map(read).filter(finished),
-      order = (/** @type {RuleRow} */ rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
-    sent = JSON.stringify(rules.map(order));
-    known = plainText(page.view.rules);
-    if (sent === known) {
-      sent = "";
-      lines().forEach((row) => row.classList.remove("refused"));
-      return;
-    }
-    lines().forEach((row) => {
-      if (!finished(read(row))) return;
-      delete row.dataset.fresh;
-      row.querySelectorAll("input").forEach((input) => {
-        input.defaultValue = input.value;
-      });
+  lines().forEach((row) => {
+    if (!finished(read(row))) return;
+    delete row.dataset.fresh;
+    row.querySelectorAll("input").forEach((input) => {
+      input.defaultValue = input.value;
     });
-    drawn = ""; // whatever the server makes of it is drawn
-    editor.edit({ do: "rules", rules: rules });
+  });
+  drawn = ""; // whatever the server makes of it is drawn
+  editor.edit({ do: "rules", rules: rules });
+}
+
+/** The line of the list that an element is in. @param {HTMLElement} element @param {string} [more] */
+const ruleOf = (element, more = "") => element.closest(`#rules-list > .rule${more}`);
+
+/** @type {Hetero["rulesButton"]} */
+function rulesButton(what, pressed) {
+  const list = editor.one("#rules-list");
+  if (what === "add") {
+    const fresh = line(page.view.rules, { to: page.view.rules.targets[0] });
+    fresh.dataset.fresh = "";
+    if (!lines().length) list.textContent = "";
+    list.append(fresh);
+    number();
+    editor.one(".rule-text", fresh).focus();
+    return;
   }
+  const row = ruleOf(pressed);
+  if (!row) return;
+  if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
+  else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
+  else if (what === "remove") row.remove();
+  send();
+}
 
-  /**
-   * The line of the list that an element is in.
-   * @param {HTMLElement} element
-   * @param {string} [more]
-   */
-  const ruleOf = (element, more = "") => /** @type {HTMLElement | null} */ (element.closest(`#rules-list > .rule${more}`));
+/** @type {Hetero["ruleOps"]} */
+const ruleOps = (pressed) => {
+  const row = ruleOf(pressed);
+  if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
+};
 
-  /** @type {Hetero["rulesButton"]} */
-  function rulesButton(what, pressed) {
-    const list = editor.one("#rules-list");
-    if (what === "add") {
-      const fresh = line(page.view.rules, { to: page.view.rules.targets[0] });
-      fresh.dataset.fresh = "";
-      if (!lines().length) list.textContent = "";
-      list.append(fresh);
-      number();
-      editor.one(".rule-text", fresh).focus();
-      return;
-    }
-    const row = ruleOf(pressed);
-    if (!row) return;
-    if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
-    else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
-    else if (what === "remove") row.remove();
+/* A pattern of the kind before stays only where it matches something as the new kind: else a line is to be written anew. */
+/** @param {HTMLSelectElement} kind @param {HTMLElement} row */
+async function kindChanged(kind, row) {
+  const chosen = page.view.rules.kinds.find((one) => one.kind === kind.value),
+    text = /** @type {HTMLInputElement} */ (kind.nextElementSibling),
+    before = text.value;
+  if (chosen) text.placeholder = `e.g. ${chosen.example}`;
+  if (!before.trim()) return;
+  const found = await editor.patternMatches(kind.value, before.trim()).catch(editor.complain);
+  if (!found || text.value !== before || !row.isConnected) return; // who types meanwhile sends it
+  if (found.count) {
+    send();
+    return;
+  }
+  text.value = "";
+  editor.one(".rule-count", row).textContent = "";
+}
+
+/* A line with a pattern is sent when a field of it has changed, when it is left, and when Enter is pressed. */
+document.addEventListener("change", (event) => {
+  const row = ruleOf(editor.targetOf(event)),
+    changed = editor.targetOf(event);
+  if (!row || drawing) return;
+  if (changed.matches(".rule-kind")) kindChanged(/** @type {HTMLSelectElement} */ (changed), row);
+  else if (finished(read(row))) send();
+});
+document.addEventListener("focusout", (event) => {
+  const row = ruleOf(editor.targetOf(event), "[data-fresh]");
+  if (!drawing && row && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
+    event.preventDefault(); // the field would tell of its change too, and the list be sent twice
+    delete ruleOf(editor.targetOf(event))?.dataset.fresh;
     send();
   }
+});
 
-  /** @type {Hetero["ruleOps"]} */
-  const ruleOps = (pressed) => {
-    const row = ruleOf(pressed);
-    if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
-  };
-
-  /* A pattern of the kind before stays only where it matches something as the new kind: else a line is to be written anew. */
-  /** @param {HTMLSelectElement} kind @param {HTMLElement} row */
-  async function kindChanged(kind, row) {
-    const chosen = page.view.rules.kinds.find((one) => one.kind === kind.value),
-      text = /** @type {HTMLInputElement} */ (kind.nextElementSibling),
-      before = text.value;
-    if (chosen) text.placeholder = `e.g. ${chosen.example}`;
-    if (!before.trim()) return;
-    const found = await editor.patternMatches(kind.value, before.trim()).catch(editor.complain);
-    if (!found || text.value !== before || !row.isConnected) return; // who types meanwhile sends it
-    if (found.count) {
-      send();
-      return;
-    }
-    text.value = "";
-    editor.one(".rule-count", row).textContent = "";
+/**
+ * A file that a person chose: what it says becomes an edit, which can be undone.
+ * @param {"rules" | "affinities"} what
+ * @param {string} id of the field
+ * @param {string | null} contents
+ * @param {string} name
+ */
+async function bring(what, id, contents, name) {
+  if (!contents) return;
+  editor.set(id, { contents: null }); // the same file can be chosen again
+  const bytes = Uint8Array.from(atob(contents.split(",")[1] ?? ""), (letter) => letter.charCodeAt(0));
+  try {
+    const address = `/d/${page.view.document}/imports?what=${what}&name=${encodeURIComponent(name || what)}`;
+    const { edit } = await (await editor.request(address, { method: "POST", body: bytes })).json();
+    editor.edit(edit);
+  } catch (error) {
+    editor.complain(error);
   }
+}
 
-  /* A line with a pattern is sent when a field of it has changed, when it is left, and when Enter is pressed. */
-  document.addEventListener("change", (event) => {
-    const row = ruleOf(editor.targetOf(event)),
-      changed = editor.targetOf(event);
-    if (!row || drawing) return;
-    if (changed.matches(".rule-kind")) kindChanged(/** @type {HTMLSelectElement} */ (changed), row);
-    else if (finished(read(row))) send();
-  });
-  document.addEventListener("focusout", (event) => {
-    const row = ruleOf(editor.targetOf(event), "[data-fresh]");
-    if (!drawing && row && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
-      event.preventDefault(); // the field would tell of its change too, and the list be sent twice
-      delete ruleOf(editor.targetOf(event))?.dataset.fresh;
-      send();
-    }
-  });
-
-  /**
-   * A file that a person chose: what it says becomes an edit, which can be undone.
-   * @param {"rules" | "affinities"} what
-   * @param {string} id of the field
-   * @param {string | null} contents
-   * @param {string} name
-   */
-  async function bring(what, id, contents, name) {
-    if (!contents) return;
-    editor.set(id, { contents: null }); // the same file can be chosen again
-    const bytes = Uint8Array.from(atob(contents.split(",")[1] ?? ""), (letter) => letter.charCodeAt(0));
-    try {
-      const address = `/d/${page.view.document}/imports?what=${what}&name=${encodeURIComponent(name || what)}`;
-      const { edit } = await (await editor.request(address, { method: "POST", body: bytes })).json();
-      editor.edit(edit);
-    } catch (error) {
-      editor.complain(error);
-    }
-  }
-
-  editor.provide({ drawRules, rulesButton, ruleOps });
-  editor.callbacks({
-    rulesFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
-      bring("rules", "rules-file", contents, name),
-    importFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
-      bring("affinities", "import-file", contents, name),
-  });
-})(window.hetero);
+editor.provide({ drawRules, rulesButton, ruleOps });
+editor.callbacks({
+  rulesFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
+    bring("rules", "rules-file", contents, name),
+  importFile: (/** @type {string | null} */ contents, /** @type {string} */ name) =>
+    bring("affinities", "import-file", contents, name),
+});

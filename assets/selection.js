@@ -1,394 +1,344 @@
 /* Selection, and the links between graph, tables and inspector. */
-((editor) => {
-  "use strict";
 
-  const page = editor.page,
-    READABLE = 0.4;
+const page = editor.page,
+  READABLE = 0.4;
 
-  /** @type {Hetero["opId"]} */
-  const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-  const known = new Map(),
-    MOST_KNOWN = 5000;
+/** @type {Hetero["opId"]} */
+const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
+const known = new Map(),
+  MOST_KNOWN = 5000;
 
-  /* The ops that a node stands for; a block has them as ranges. */
-  /** @param {CyNode} node */
-  function opsOf(node) {
-    const text = node.data("ops");
-    return text === undefined ? [node.data("op")] : opsIn(text);
-  }
+/** The ops that a node stands for; a block has them as ranges. @param {CyNode} node */
+function opsOf(node) {
+  const text = node.data("ops");
+  return text === undefined ? [node.data("op")] : opsIn(text);
+}
 
-  /** @type {Hetero["opsIn"]} */
-  function opsIn(text) {
-    if (!text) return [];
-    let ops = known.get(text);
-    if (!ops) {
-      ops = [];
-      text.split(" ").forEach((/** @type {string} */ part) => {
-        const ends = part.split("-").map(Number);
-        for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
-      });
-      if (known.size > MOST_KNOWN) known.clear();
-      known.set(text, ops);
-    }
-    return ops;
-  }
-
-  /** @type {Hetero["rangesOf"]} */
-  function rangesOf(ops) {
-    /** @type {string[]} */
-    const ranges = [];
-    ops.forEach((op, i) => {
-      if (i && op === ops[i - 1] + 1) ranges[ranges.length - 1] = `${ranges[ranges.length - 1].split("-")[0]}-${op}`;
-      else ranges.push(String(op));
+/** @type {Hetero["opsIn"]} */
+function opsIn(text) {
+  if (!text) return [];
+  let ops = known.get(text);
+  if (!ops) {
+    ops = [];
+    text.split(" ").forEach((/** @type {string} */ part) => {
+      const ends = part.split("-").map(Number);
+      for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
     });
-    return ranges.join(",");
+    if (known.size > MOST_KNOWN) known.clear();
+    known.set(text, ops);
   }
+  return ops;
+}
 
-  /* The node that shows an op: its own, or the block that it is in. */
-  /** @param {number} op */
-  function nodeOf(op) {
-    const own = page.cy.getElementById(`op${op}`);
-    if (own.nonempty()) return own;
-    if (!page.groupOf) {
-      /** @type {Map<number, string>} */
-      const groups = new Map();
-      page.groupOf = groups;
-      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
-    }
-    return page.cy.getElementById(page.groupOf.get(op) || "");
-  }
-
-  /** @type {Hetero["nodesOf"]} */
-  function nodesOf(ops) {
-    let found = page.cy.collection();
-    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
-      if (id) found = found.union(page.cy.getElementById(id));
-    });
-    return found;
-  }
-
-  /* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
-  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").toArray().flatMap(opsOf) : []);
-
-  /* After nodes came and went, the same ops are selected as before. */
-  function reselect() {
-    const ops = page.chosen || page.selected || [];
-    if (!ops.length) return;
-    selectNodes(ops);
-    page.chosen = ops;
-  }
-
-  /* Selects the nodes of some ops. A closed block of which they are only a part looks different; returns whether there is one. */
-  /** @param {number[]} ops */
-  function selectNodes(ops) {
-    const wanted = new Set(ops),
-      nodes = nodesOf(ops),
-      inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((/** @type {number} */ op) => !wanted.has(op)));
-    quietly(() => {
-      page.cy.elements(":selected").unselect();
-      page.cy.nodes(".part").removeClass("part");
-      nodes.select();
-      inPart.addClass("part");
-    });
-    return inPart.nonempty();
-  }
-
-  /** @type {Hetero["selectNothing"]} */
-  function selectNothing() {
-    page.chosen = null;
-    page.selected = [];
-    ["subgraphs", "transfers"].forEach((table) => {
-      const grid = editor.gridApi(table);
-      if (grid) grid.deselectAll();
-    });
-    if (page.cy) page.cy.elements(":selected").unselect();
-    editor.set("selection", { data: { ops: [] } });
-  }
-  let pending = 0;
-
-  /** @type {Hetero["reportSelection"]} */
-  function reportSelection() {
-    if (page.quiet) return;
-    clearTimeout(pending);
-    page.chosen = null;
-    page.cy.nodes(".part").removeClass("part"); // what is clicked is meant as a whole
-    pending = setTimeout(() => {
-      const nodes = page.cy.nodes(":selected");
-      const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
-      page.selected = ops;
-      const terminal = nodes.filter(".terminal");
-      editor.set("selection", {
-        data:
-          ops.length || terminal.empty()
-            ? { ops: ops }
-            : { ops: [], tensors: terminal[0].data("tensors") ?? [terminal[0].data("tensor")] },
-      });
-    }, 25);
-  }
-
-  /* What an edit selects, in place of the click that asked for it: reported a moment later, that would be selected alone. */
-  /** @type {Hetero["choose"]} */
-  function choose(selection) {
-    clearTimeout(pending);
-    editor.set("selection", { data: selection });
-  }
-
-  /** @type {Hetero["selectDevice"]} */
-  function selectDevice(device) {
-    const ops = page.view.ops.filter((_op, i) => page.view.device[i] === device);
-    editor.set("selection", { data: { ops, select: true, count: true } });
-  }
-
-  /* The selection in words, for those who do not see it. */
-  /** @param {number[]} ops */
-  function tell(ops) {
-    const live = editor.byId("live"),
-      view = page.view;
-    if (!live || !view) return;
-    const place = page.index.get(ops[0]),
-      node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
-      name = node?.nonempty() ? node[0].data("name") : "op";
-    if (!ops.length) live.textContent = "";
-    else if (ops.length > 1) live.textContent = `${editor.grouped(ops.length)} ops selected`;
-    else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
-  }
-
-  /** @param {Messages.Selection | null} selection */
-  function select(selection) {
-    if (!selection) return;
-    const ops = selection.ops || [];
-    editor.showLink(ops);
-    setTimeout(editor.drawRibbon, 0);
-    tell(ops);
-    if (selection.select && page.cy) {
-      clearTimeout(pending); // of the click that asked for this
-      const inPart = selectNodes(ops);
-      page.chosen = page.selected = ops;
-      if (ops.length > 1 || selection.count) {
-        const words = `${editor.grouped(ops.length)} ${ops.length === 1 ? "op" : "ops"} selected`;
-        editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
-        const nodes = nodesOf(ops);
-        if (selection.reveal && ops.length > 1 && nodes.nonempty()) editor.bring(nodes.boundingBox());
-        else showSome(nodes);
-      }
-    }
-    if (selection.message) editor.say(selection.message);
-    if (selection.missing) editor.flash(editor.byId("find"));
-    if (selection.reveal && ops.length && page.wanted === undefined) {
-      page.wanted = ops[0];
-      setTimeout(() => bringWanted(40), 250);
-    }
-    showRow(ops);
-  }
-
-  /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
-  /** @param {number} tries */
-  function bringWanted(tries) {
-    const op = page.wanted;
-    if (op === undefined) return; // redrawn has brought it
-    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
-    if (coming && tries) {
-      setTimeout(() => bringWanted(tries - 1), 100);
-      return;
-    }
-    page.wanted = undefined;
-    arrive(op);
-  }
-
-  /* At what was looked for: selects it, unless several ops are selected, which stay so. */
-  /** @type {Hetero["arrive"]} */
-  function arrive(op) {
-    if (selectedOps().length > 1) showSome(nodesOf([op]));
-    else bringIfShown(op);
-  }
-
-  /* The row of the subgraph that the first of some ops is in. */
-  /** @param {number[]} ops */
-  function showRow(ops) {
-    const grid = editor.gridApi("subgraphs");
-    if (!grid || !page.view || !ops.length) return;
-    const row = grid.getRowNode(String(page.view.part[page.index.get(ops[0])]));
-    if (row && !row.isSelected()) {
-      row.setSelected(true, true);
-      grid.ensureNodeVisible(row);
-    }
-  }
-
-  /* Nothing of a selection in sight: brings its first node. */
-  /** @param {CyNodes} nodes */
-  function showSome(nodes) {
-    const view = page.cy.extent();
-    const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
-      const p = n.position();
-      return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
-    });
-    if (!seen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
-  }
-
-  /** @param {() => void} work */
-  function quietly(work) {
-    page.quiet = true;
-    work();
-    page.quiet = false; // Cytoscape tells at once; a click that follows is meant
-  }
-
-  /** @type {Hetero["unmark"]} */
-  function unmark() {
-    if (!page.cy) return;
-    page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));
-  }
-
-  /* Only clicks count: a row may also become selected because the table or the graph changed. */
-  /**
-   * @param {string} table
-   * @param {{ rowId: string } | null} cell
-   */
-  function clicked(table, cell) {
-    const grid = cell && page.cy ? editor.gridApi(table) : null;
-    const row = grid ? grid.getRowNode(cell?.rowId || "") : null;
-    return row ? row.data : null;
-  }
-
-  /** @param {{ rowId: string } | null} cell */
-  function subgraphsRow(cell) {
-    const row = clicked("subgraphs", cell);
-    if (!row) return;
-    showPart(Number(row.id));
-  }
-
-  /* Selects a subgraph, brings it into view and dims the rest. */
-  /** @param {number} part */
-  function showPart(part) {
-    if (!page.cy) return;
-    editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
-    const nodes = page.cy
-      .nodes(".op")
-      .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
-    highlight(nodes.union(nodes.edgesWith(nodes)));
-  }
-
-  /** @param {{ rowId: string } | null} cell */
-  function transfersRow(cell) {
-    const row = clicked("transfers", cell);
-    if (!row) return;
-    const source = nodeOf(row.source_op),
-      targets = nodesOf(row.target_ops);
-    if (page.detail?.mode === "blocks" && source.hasClass("group")) {
-      bringOp(row.source_op); // a closed block would hide both ends
-      return;
-    }
-    const edges = source.edgesTo(targets);
-    edges.addClass("mark");
-    highlight(source.union(targets).union(edges), edges);
-  }
-
-  /**
-   * @param {import("cytoscape").CollectionReturnValue} elements
-   * @param {import("cytoscape").EdgeCollection} [marked]
-   */
-  function highlight(elements, marked) {
-    const cy = page.cy;
-    cy.batch(() => {
-      cy.elements(".mark, .dim").removeClass("mark dim");
-      cy.elements().not(elements).not(".frame").addClass("dim");
-      if (marked) marked.addClass("mark");
-    });
-    bring(elements);
-  }
-
-  /** @param {import("cytoscape").CollectionReturnValue} elements */
-  function bring(elements) {
-    const cy = page.cy,
-      box = elements.boundingBox();
-    const fits = window.heteroWhole(box, cy.width(), cy.height()).zoom >= READABLE;
-    editor.bring(fits ? box : elements.nodes().first().boundingBox());
-  }
-
-  /* Goes to an op; blocks around it are opened. */
-  /**
-   * @param {number} op
-   * @param {boolean} [stay] the view moves only where the op is out of sight
-   */
-  function bringOp(op, stay) {
-    const node = page.cy?.getElementById(`op${op}`);
-    if (node?.nonempty()) {
-      goTo(`op${op}`, stay);
-      return;
-    }
-    if (page.detail && page.detail.mode === "blocks") {
-      page.wanted = op;
-      editor.reveal(op);
-    } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
-  }
-
-  /** @param {number} op */
-  function bringIfShown(op) {
-    const node = nodeOf(op);
-    if (node.nonempty()) goTo(node.id());
-  }
-
-  /** @type {Hetero["goTo"]} */
-  function goTo(id, stay) {
-    if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
-      bringOp(opId(id));
-      return;
-    }
-    const node = page.cy?.getElementById(id);
-    if (!node || node.empty()) return;
-    unmark();
-    page.cy.elements(":selected").unselect();
-    node.select();
-    if (stay) showSome(node);
-    else editor.bring(node.boundingBox());
-  }
-
-  /** @type {Hetero["find"]} */
-  function find(text, next) {
-    if (!page.cy || !text.trim()) return;
-    editor.set("notice", { children: null });
-    if (/[<>]|==|!=/.test(text)) {
-      editor.edit({ do: "filter", text: text });
-      return;
-    }
-    if (page.detail && page.detail.mode !== "ops") {
-      page.matchNumber = next ? (page.matchNumber || 0) + 1 : 0;
-      editor.askDetail({ do: "find", text: text, skip: page.matchNumber });
-      return;
-    }
-    const wanted = text.trim().toLowerCase();
-    const hits = page.cy
-      .nodes()
-      .not(".frame")
-      .filter((n) => n.data("find").includes(wanted));
-    if (hits.empty()) {
-      editor.flash(editor.byId("find"));
-      editor.say(`Nothing is called “${text.trim()}”.`);
-      return;
-    }
-    page.matchNumber = next ? ((page.matchNumber || 0) + 1) % hits.length : 0;
-    editor.say(`${page.matchNumber + 1} of ${hits.length}`);
-    goTo(hits[page.matchNumber % hits.length].id());
-  }
-
-  editor.provide({
-    reselect,
-    selectNothing,
-    selectDevice,
-    showPart,
-    opId,
-    opsIn,
-    rangesOf,
-    opsOf,
-    nodesOf,
-    selectedOps,
-    showRow,
-    reportSelection,
-    choose,
-    unmark,
-    bringOp,
-    arrive,
-    goTo,
-    find,
+/** @type {Hetero["rangesOf"]} */
+function rangesOf(ops) {
+  /** @type {string[]} */
+  const ranges = [];
+  ops.forEach((op, i) => {
+    if (i && op === ops[i - 1] + 1) ranges[ranges.length - 1] = `${ranges[ranges.length - 1].split("-")[0]}-${op}`;
+    else ranges.push(String(op));
   });
-  editor.callbacks({ select, subgraphsRow, transfersRow });
-})(window.hetero);
+  return ranges.join(",");
+}
+
+/** The node that shows an op: its own, or the block that it is in. @param {number} op */
+function nodeOf(op) {
+  const own = page.cy.getElementById(`op${op}`);
+  if (own.nonempty()) return own;
+  if (!page.groupOf) {
+    /** @type {Map<number, string>} */
+    const groups = new Map();
+    page.groupOf = groups;
+    page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
+  }
+  return page.cy.getElementById(page.groupOf.get(op) || "");
+}
+
+/** @type {Hetero["nodesOf"]} */
+function nodesOf(ops) {
+  let found = page.cy.collection();
+  new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
+    if (id) found = found.union(page.cy.getElementById(id));
+  });
+  return found;
+}
+
+/* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
+const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").toArray().flatMap(opsOf) : []);
+
+/* After nodes came and went, the same ops are selected as before. */
+function reselect() {
+  const ops = page.chosen || page.selected || [];
+  if (!ops.length) return;
+  selectNodes(ops);
+  page.chosen = ops;
+}
+
+/* Selects the nodes of some ops. A closed block of which they are only a part looks different; returns whether there is one. */
+/** @param {number[]} ops */
+function selectNodes(ops) {
+  const wanted = new Set(ops),
+    nodes = nodesOf(ops),
+    inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((/** @type {number} */ op) => !wanted.has(op)));
+  quietly(() => {
+    page.cy.elements(":selected").unselect();
+    page.cy.nodes(".part").removeClass("part");
+    nodes.select();
+    inPart.addClass("part");
+  });
+  return inPart.nonempty();
+}
+
+function selectNothing() {
+  page.chosen = null;
+  page.selected = [];
+  for (const table of ["subgraphs", "transfers"]) editor.gridApi(table)?.deselectAll();
+  if (page.cy) page.cy.elements(":selected").unselect();
+  editor.set("selection", { data: { ops: [] } });
+}
+let pending = 0;
+
+function reportSelection() {
+  if (page.quiet) return;
+  clearTimeout(pending);
+  page.chosen = null;
+  page.cy.nodes(".part").removeClass("part"); // what is clicked is meant as a whole
+  pending = setTimeout(() => {
+    const nodes = page.cy.nodes(":selected");
+    const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
+    page.selected = ops;
+    const terminal = nodes.filter(".terminal");
+    editor.set("selection", {
+      data:
+        ops.length || terminal.empty()
+          ? { ops: ops }
+          : { ops: [], tensors: terminal[0].data("tensors") ?? [terminal[0].data("tensor")] },
+    });
+  }, 25);
+}
+
+/* What an edit selects, in place of the click that asked for it: reported a moment later, that would be selected alone. */
+/** @type {Hetero["choose"]} */
+function choose(selection) {
+  clearTimeout(pending);
+  editor.set("selection", { data: selection });
+}
+
+/** @type {Hetero["selectOps"]} */
+const selectOps = (ops, reveal = false) => editor.set("selection", { data: { ops, select: true, count: true, reveal } });
+
+/** @type {Hetero["selectDevice"]} */
+function selectDevice(device) {
+  selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
+}
+
+/** The selection in words, for those who do not see it. @param {number[]} ops */
+function tell(ops) {
+  const live = editor.byId("live"),
+    view = page.view;
+  if (!live || !view) return;
+  const place = page.index.get(ops[0]),
+    node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
+    name = node?.nonempty() ? node[0].data("name") : "op";
+  if (!ops.length) live.textContent = "";
+  else if (ops.length > 1) live.textContent = `${editor.grouped(ops.length)} ops selected`;
+  else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
+}
+
+/** @param {Messages.Selection | null} selection */
+function select(selection) {
+  if (!selection) return;
+  const ops = selection.ops || [];
+  editor.showLink(ops);
+  setTimeout(editor.drawRibbon, 0);
+  tell(ops);
+  if (selection.select && page.cy) {
+    clearTimeout(pending); // of the click that asked for this
+    const inPart = selectNodes(ops);
+    page.chosen = page.selected = ops;
+    if (ops.length > 1 || selection.count) {
+      const words = `${editor.counted(ops.length)} selected`;
+      editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
+      const nodes = nodesOf(ops);
+      if (selection.reveal && ops.length > 1 && nodes.nonempty()) editor.bring(nodes.boundingBox());
+      else showSome(nodes);
+    }
+  }
+  if (selection.message) editor.say(selection.message);
+  if (selection.missing) editor.flash(editor.byId("find"));
+  if (selection.reveal && ops.length && page.wanted === undefined) {
+    page.wanted = ops[0];
+    setTimeout(() => bringWanted(40), 250);
+  }
+  showRow(ops);
+}
+
+/* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
+/** @param {number} tries */
+function bringWanted(tries) {
+  const op = page.wanted;
+  if (op === undefined) return; // redrawn has brought it
+  const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
+  if (coming && tries) {
+    setTimeout(() => bringWanted(tries - 1), 100);
+    return;
+  }
+  page.wanted = undefined;
+  arrive(op);
+}
+
+/** At what was looked for: selects it, unless several ops are selected, which stay so. @type {Hetero["arrive"]} */
+function arrive(op) {
+  const nodes = nodesOf([op]);
+  if (selectedOps().length > 1) showSome(nodes);
+  else if (nodes.nonempty()) goTo(nodes[0].id());
+}
+
+/** The row of the subgraph that the first of some ops is in. @param {number[]} ops */
+function showRow(ops) {
+  const grid = editor.gridApi("subgraphs");
+  if (!grid || !page.view || !ops.length) return;
+  const row = grid.getRowNode(String(page.view.part[page.index.get(ops[0])]));
+  if (row && !row.isSelected()) {
+    row.setSelected(true, true);
+    grid.ensureNodeVisible(row);
+  }
+}
+
+/** Nothing of a selection in sight: brings its first node. @param {CyNodes} nodes */
+function showSome(nodes) {
+  const view = page.cy.extent();
+  const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
+    const p = n.position();
+    return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
+  });
+  if (!seen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
+}
+
+/** @param {() => void} work */
+function quietly(work) {
+  page.quiet = true;
+  work();
+  page.quiet = false; // Cytoscape tells at once; a click that follows is meant
+}
+
+function unmark() {
+  if (!page.cy) return;
+  page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));
+}
+
+/* Only clicks count: a row may also become selected because the table or the graph changed. */
+/** @param {string} table @param {{ rowId: string } | null} cell */
+function clicked(table, cell) {
+  return cell && page.cy ? editor.gridApi(table)?.getRowNode(cell.rowId)?.data : null;
+}
+
+/** @param {{ rowId: string } | null} cell */
+function subgraphsRow(cell) {
+  const row = clicked("subgraphs", cell);
+  if (row) showPart(Number(row.id));
+}
+
+/** Selects a subgraph, brings it into view and dims the rest. @param {number} part */
+function showPart(part) {
+  if (!page.cy) return;
+  editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
+  const nodes = page.cy
+    .nodes(".op")
+    .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
+  highlight(nodes.union(nodes.edgesWith(nodes)));
+}
+
+/** @param {{ rowId: string } | null} cell */
+function transfersRow(cell) {
+  const row = clicked("transfers", cell);
+  if (!row) return;
+  const source = nodeOf(row.source_op),
+    targets = nodesOf(row.target_ops);
+  if (page.detail?.mode === "blocks" && source.hasClass("group")) {
+    bringOp(row.source_op); // a closed block would hide both ends
+    return;
+  }
+  const edges = source.edgesTo(targets);
+  edges.addClass("mark");
+  highlight(source.union(targets).union(edges), edges);
+}
+
+/** @param {import("cytoscape").CollectionReturnValue} elements @param {CyEdges} [marked] */
+function highlight(elements, marked) {
+  const cy = page.cy;
+  cy.batch(() => {
+    cy.elements(".mark, .dim").removeClass("mark dim");
+    cy.elements().not(elements).not(".frame").addClass("dim");
+    if (marked) marked.addClass("mark");
+  });
+  bring(elements);
+}
+
+/** @param {import("cytoscape").CollectionReturnValue} elements */
+function bring(elements) {
+  const box = elements.boundingBox(),
+    fits = editor.wholeOf(box).zoom >= READABLE;
+  editor.bring(fits ? box : elements.nodes().first().boundingBox());
+}
+
+/* Goes to an op; blocks around it are opened. */
+/**
+ * @param {number} op
+ * @param {boolean} [stay] the view moves only where the op is out of sight
+ */
+function bringOp(op, stay) {
+  const node = page.cy?.getElementById(`op${op}`);
+  if (node?.nonempty()) {
+    goTo(`op${op}`, stay);
+    return;
+  }
+  if (page.detail && page.detail.mode === "blocks") {
+    page.wanted = op;
+    editor.reveal(op);
+  } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
+}
+
+/** @type {Hetero["goTo"]} */
+function goTo(id, stay) {
+  const node = page.cy?.getElementById(id);
+  if (node?.empty() && opId(id) >= 0) bringOp(opId(id));
+  if (!node?.nonempty()) return;
+  unmark();
+  page.cy.elements(":selected").unselect();
+  node.select();
+  if (stay) showSome(node);
+  else editor.bring(node.boundingBox());
+}
+
+/** @type {Hetero["find"]} */
+function find(text, next) {
+  if (!page.cy || !text.trim()) return;
+  editor.set("notice", { children: null });
+  if (/[<>]|==|!=/.test(text)) {
+    editor.edit({ do: "filter", text: text });
+    return;
+  }
+  if (page.detail && page.detail.mode !== "ops") {
+    page.matchNumber = next ? page.matchNumber + 1 : 0;
+    editor.askDetail({ do: "find", text: text, skip: page.matchNumber });
+    return;
+  }
+  const wanted = text.trim().toLowerCase();
+  const hits = page.cy
+    .nodes()
+    .not(".frame")
+    .filter((n) => n.data("find").includes(wanted));
+  if (hits.empty()) {
+    editor.flash(editor.byId("find"));
+    editor.say(`Nothing is called “${text.trim()}”.`);
+    return;
+  }
+  page.matchNumber = next ? (page.matchNumber + 1) % hits.length : 0;
+  editor.say(`${page.matchNumber + 1} of ${hits.length}`);
+  goTo(hits[page.matchNumber].id());
+}
+
+editor.provide({ reselect, selectNothing, selectOps, selectDevice, showPart, opId, opsIn, rangesOf, opsOf, nodesOf });
+editor.provide({ selectedOps, showRow, reportSelection, choose, unmark, bringOp, arrive, goTo, find });
+editor.callbacks({ select, subgraphsRow, transfersRow });

@@ -1,25 +1,22 @@
 /* The page of a set: its export as a file, and the key that undoes its placement. */
-((editor) => {
-  "use strict";
 
-  document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLButtonElement | null} */ (editor.targetOf(event).closest?.("[data-set-export]") ?? null);
-    if (!button) return;
-    const form = /** @type {HTMLSelectElement} */ (editor.one("#set-form")).value;
-    button.disabled = true;
-    editor
-      .download(`/set/${button.dataset.setExport}/export?form=${encodeURIComponent(form)}`)
-      .catch(editor.complain)
-      .finally(() => {
-        button.disabled = false;
-      });
-  });
+document.addEventListener("click", (event) => {
+  const button = /** @type {HTMLButtonElement | null} */ (editor.around(event, "[data-set-export]"));
+  if (!button) return;
+  const form = /** @type {HTMLSelectElement} */ (editor.one("#set-form")).value;
+  button.disabled = true;
+  editor
+    .download(`/set/${button.dataset.setExport}/export?form=${encodeURIComponent(form)}`)
+    .catch(editor.complain)
+    .finally(() => {
+      button.disabled = false;
+    });
+});
 
-  document.addEventListener("keydown", (event) => {
-    const undo = /** @type {HTMLElement | null} */ (document.querySelector("[data-set-undo]"));
-    if (!undo || event.key.toLowerCase() !== "z" || event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
-    if (editor.targetOf(event).matches?.("input, textarea")) return;
-    event.preventDefault();
-    undo.click();
-  });
-})(window.hetero);
+document.addEventListener("keydown", (event) => {
+  const undo = document.querySelector("[data-set-undo]");
+  if (!undo || event.key.toLowerCase() !== "z" || event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
+  if (editor.targetOf(event).matches?.("input, textarea")) return;
+  event.preventDefault();
+  undo.click();
+});

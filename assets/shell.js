@@ -1,301 +1,266 @@
 /* Panels that can be resized, devices that can be dragged, links and copies. */
-((editor) => {
-  "use strict";
 
-  const page = editor.page,
-    KEY = "hetero-editor-panels";
-  /** @type {Record<PanelName, [number, number]>} */
-  const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
+const page = editor.page,
+  KEY = "hetero-editor-panels";
+/** @type {Record<PanelName, [number, number]>} */
+const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
 
-  const NAMES = /** @type {PanelName[]} */ (Object.keys(LIMITS));
+const NAMES = /** @type {PanelName[]} */ (Object.keys(LIMITS));
 
-  /* ---- resizable panels that remember ---- */
+/* ---- resizable panels that remember ---- */
 
-  const remembered = () => {
-    try {
-      return JSON.parse(localStorage.getItem(KEY) || "{}");
-    } catch (_error) {
-      return {};
-    }
-  };
+const remembered = () => editor.kept(KEY) ?? {};
 
-  /** @type {Hetero["restorePanels"]} */
-  function restorePanels() {
-    const element = editor.one("#editor"),
-      sizes = remembered();
-    NAMES.forEach((name) => {
-      element.classList.toggle(`no-${name}`, sizes.hidden?.[name] ?? name === "dock");
-      if (sizes[name]) element.style.setProperty(`--${name}`, `${clamped(name, sizes[name])}px`);
-    });
-  }
-
-  /* Dash's upload fields have no labels of their own. */
-  function labelFields() {
-    document
-      .querySelectorAll("input[type=file]:not([aria-label])")
-      .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
-    NAMES.forEach((name) => {
-      const handle = document.querySelector(`[data-resize="${name}"]`);
-      if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
-    });
-  }
-
-  /* Whatever the window, the graph stays visible. */
-  /**
-   * @param {PanelName} name
-   * @param {number} size
-   */
-  function clamped(name, size) {
-    const most = name === "dock" ? window.innerHeight - 300 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
-    return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
-  }
-
-  window.addEventListener("resize", () => {
-    if (editor.byId("editor")) restorePanels();
+function restorePanels() {
+  const element = editor.one("#editor"),
+    sizes = remembered();
+  NAMES.forEach((name) => {
+    element.classList.toggle(`no-${name}`, sizes.hidden?.[name] ?? name === "dock");
+    if (sizes[name]) element.style.setProperty(`--${name}`, `${clamped(name, sizes[name])}px`);
   });
+}
 
-  /**
-   * @param {PanelName} name
-   * @param {number} size
-   */
-  function resize(name, size) {
-    const element = editor.one("#editor"),
-      value = clamped(name, size);
-    element.style.setProperty(`--${name}`, `${value}px`);
-    editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
-    localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
-  }
-
-  /** @param {PanelName} name */
-  const sizeOf = (name) => {
-    const box = editor.one(`#${name}`).getBoundingClientRect();
-    return name === "dock" ? box.height : box.width;
-  };
-  /** @type {Record<PanelName, (dx: number, dy: number) => number>} */
-  const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
-
-  /** @param {Event} event */
-  const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
-
-  /* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
-  /** @param {(box: HTMLElement) => boolean} stays */
-  const fold = (stays) => {
-    const open = /** @type {HTMLDetailsElement[]} */ (editor.all("details.folds[open]")).filter((box) => !stays(box));
-    for (const box of open) box.open = false;
-    return open.length > 0;
-  };
-  document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
-  document.addEventListener("click", (event) => {
-    if (editor.targetOf(event).closest(".folds [data-command]")) fold(() => false);
+/* Dash's upload fields have no labels of their own. */
+function labelFields() {
+  document
+    .querySelectorAll("input[type=file]:not([aria-label])")
+    .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
+  NAMES.forEach((name) => {
+    const handle = document.querySelector(`[data-resize="${name}"]`);
+    if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
   });
-  document.addEventListener(
-    "keydown",
-    (event) => {
-      if (event.key === "Escape" && fold(() => false)) event.stopPropagation();
-    },
-    true,
+}
+
+/** Whatever the window, the graph stays visible. @param {PanelName} name @param {number} size */
+function clamped(name, size) {
+  const most = name === "dock" ? window.innerHeight - 300 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
+  return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
+}
+
+window.addEventListener("resize", () => {
+  if (editor.byId("editor")) restorePanels();
+});
+
+/** @param {PanelName} name @param {number} size */
+function resize(name, size) {
+  const element = editor.one("#editor"),
+    value = clamped(name, size);
+  element.style.setProperty(`--${name}`, `${value}px`);
+  editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
+  editor.keep(KEY, { ...remembered(), [name]: value });
+}
+
+/** @param {PanelName} name */
+const sizeOf = (name) => {
+  const box = editor.one(`#${name}`).getBoundingClientRect();
+  return name === "dock" ? box.height : box.width;
+};
+/** @type {Record<PanelName, (dx: number, dy: number) => number>} */
+const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
+
+/** @param {Event} event */
+const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
+
+/* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
+/** @param {(box: HTMLElement) => boolean} stays */
+const fold = (stays) => {
+  const open = editor.all("details:is(.folds, [data-columns])[open]").filter((box) => !stays(box));
+  for (const box of open) box.removeAttribute("open");
+  return open.length > 0;
+};
+document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
+document.addEventListener("click", (event) => {
+  if (editor.around(event, ".folds [data-command]")) fold(() => false);
+});
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (event.key === "Escape" && fold(() => false)) event.stopPropagation();
+  },
+  true,
+);
+
+document.addEventListener("pointerdown", (event) => {
+  const name = panelOf(event);
+  if (!name) return;
+  event.preventDefault();
+  const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
+    handle = editor.targetOf(event);
+  /** @param {PointerEvent} e */
+  const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
+  handle.setPointerCapture(event.pointerId);
+  handle.addEventListener("pointermove", move);
+  handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
+});
+document.addEventListener("dblclick", (event) => {
+  const name = panelOf(event);
+  if (!name) return;
+  editor.keep(KEY, { ...remembered(), [name]: undefined });
+  editor.one("#editor").style.removeProperty(`--${name}`);
+});
+document.addEventListener("keydown", (event) => {
+  const name = panelOf(event);
+  if (!name || !event.key.startsWith("Arrow")) return;
+  event.preventDefault();
+  const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
+    dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
+  resize(name, sizeOf(name) + grows[name](dx, dy));
+});
+
+/** @param {PanelName} name @param {boolean} hidden */
+function hide(name, hidden) {
+  editor.one("#editor").classList.toggle(`no-${name}`, hidden);
+  const sizes = remembered();
+  editor.keep(KEY, { ...sizes, hidden: { ...sizes.hidden, [name]: hidden } });
+  editor.legend();
+}
+
+/* A tab opens the tables, and so does what shows its result there. */
+document.addEventListener(
+  "click",
+  (event) => {
+    const tab = editor.around(event, "#dock [role=tab], #bench-open");
+    if (!tab) return;
+    hide("dock", false);
+    if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
+    remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
+  },
+  true,
+);
+
+document.addEventListener("keydown", (event) => {
+  const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
+  if (walks && editor.around(event, "#dock [role=tab]")) hide("dock", false);
+});
+
+/** @type {Hetero["togglePanel"]} */
+function togglePanel(name) {
+  const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
+  hide(name, hidden);
+  if (name === "dock") editor.compareIfPast();
+  if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
+  editor.say(
+    `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
   );
+}
 
-  document.addEventListener("pointerdown", (event) => {
-    const name = panelOf(event);
-    if (!name) return;
-    event.preventDefault();
-    const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
-      handle = editor.targetOf(event);
-    /** @param {PointerEvent} e */
-    const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
-    handle.setPointerCapture(event.pointerId);
-    handle.addEventListener("pointermove", move);
-    handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
-  });
-  document.addEventListener("dblclick", (event) => {
-    const name = panelOf(event);
-    if (!name) return;
-    const sizes = remembered();
-    delete sizes[name];
-    localStorage.setItem(KEY, JSON.stringify(sizes));
-    editor.one("#editor").style.removeProperty(`--${name}`);
-  });
-  document.addEventListener("keydown", (event) => {
-    const name = panelOf(event);
-    if (!name || !event.key.startsWith("Arrow")) return;
-    event.preventDefault();
-    const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
-      dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
-    resize(name, sizeOf(name) + grows[name](dx, dy));
-  });
+/* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
 
-  /**
-   * @param {PanelName} name
-   * @param {boolean} hidden
-   */
-  function hide(name, hidden) {
-    editor.one("#editor").classList.toggle(`no-${name}`, hidden);
-    const sizes = remembered();
-    localStorage.setItem(KEY, JSON.stringify({ ...sizes, hidden: { ...sizes.hidden, [name]: hidden } }));
-    editor.legend();
+const place = () => `hetero-editor-view-${page.view.document}`;
+const viewed = (at = place()) => editor.kept(at, "sessionStorage") ?? {};
+/** @type {Hetero["remember"]} */
+function remember(what) {
+  if (page.view) editor.keep(place(), { ...viewed(), ...what }, "sessionStorage");
+}
+
+/** The same model at other sizes opens with the tab and the colours that are chosen. @type {Hetero["takeAlong"]} */
+function takeAlong(path) {
+  const other = `hetero-editor-view-${path.replace("/d/", "")}`;
+  if (!page.view || other === place()) return;
+  const { tab, colour } = viewed();
+  editor.keep(other, { ...viewed(other), tab, colour }, "sessionStorage");
+}
+
+function recall() {
+  const was = viewed();
+  if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
+  if (page.detail === undefined) {
+    // the first elements are still on their way
+    if (was.detail || was.view) setTimeout(recall, 40);
+    return;
   }
+  if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
+  page.back = was.view;
+  if (was.detail?.mode) editor.askDetail({ do: "restore", detail: was.detail });
+  else editor.comeBack();
+}
 
-  /* A tab opens the tables, and so does what shows its result there. */
-  document.addEventListener(
-    "click",
-    (event) => {
-      const tab = editor.targetOf(event).closest?.("#dock [role=tab], #bench-open");
-      if (!tab) return;
-      hide("dock", false);
-      if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
-      remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
-    },
-    true,
-  );
+/* ---- dragging devices changes their priority ---- */
 
-  document.addEventListener("keydown", (event) => {
-    const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
-    if (walks && editor.targetOf(event).closest?.("#dock [role=tab]")) hide("dock", false);
-  });
+/** @type {HTMLElement | null} */
+let dragged = null;
+/** @type {{ name: string, below: boolean } | null} */
+let goal = null;
+/** @param {Event} event */
+const rowOf = (event) => editor.around(event, ".device-row");
+/** @param {HTMLElement} row */
+const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
+const unmarkRows = () =>
+  document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
 
-  /** @type {Hetero["togglePanel"]} */
-  function togglePanel(name) {
-    const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
-    hide(name, hidden);
-    if (name === "dock") editor.compareIfPast();
-    if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
-    editor.say(
-      `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
-    );
-  }
-
-  /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
-
-  const place = () => `hetero-editor-view-${page.view.document}`;
-  const viewed = (at = place()) => {
-    try {
-      return JSON.parse(sessionStorage.getItem(at) || "{}");
-    } catch (_error) {
-      return {};
-    }
-  };
-  /** @type {Hetero["remember"]} */
-  function remember(what) {
-    if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what }));
-  }
-
-  /* The same model at other sizes opens with the tab and the colours that are chosen. */
-  /** @type {Hetero["takeAlong"]} */
-  function takeAlong(path) {
-    const other = `hetero-editor-view-${path.replace("/d/", "")}`;
-    if (!page.view || other === place()) return;
-    const { tab, colour } = viewed();
-    sessionStorage.setItem(other, JSON.stringify({ ...viewed(other), tab, colour }));
-  }
-
-  /** @type {Hetero["recall"]} */
-  function recall() {
-    const was = viewed();
-    if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
-    if (page.detail === undefined) {
-      // the first elements are still on their way
-      if (was.detail || was.view) setTimeout(recall, 40);
-      return;
-    }
-    if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
-    page.back = was.view;
-    if (was.detail?.mode) editor.askDetail({ do: "restore", detail: was.detail });
-    else editor.comeBack();
-  }
-
-  /* ---- dragging devices changes their priority ---- */
-
-  /** @type {HTMLElement | null} */
-  let dragged = null;
-  /** @type {{ name: string, below: boolean } | null} */
-  let goal = null;
-  /** @param {Event} event */
-  const rowOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.(".device-row") ?? null);
-  /** @param {HTMLElement} row */
-  const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
-  const unmarkRows = () =>
-    document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
-
-  document.addEventListener("dragstart", (event) => {
-    dragged = rowOf(event);
-    if (dragged) {
-      if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
-      dragged.classList.add("dragged");
-    }
-  });
-  document.addEventListener("dragover", (event) => {
-    const row = rowOf(event);
-    if (!dragged || !row) return;
-    event.preventDefault();
-    const box = row.getBoundingClientRect();
-    goal = { name: nameOf(row), below: event.clientY > box.top + box.height / 2 };
-    unmarkRows();
+document.addEventListener("dragstart", (event) => {
+  dragged = rowOf(event);
+  if (dragged) {
+    if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
     dragged.classList.add("dragged");
-    if (row !== dragged) row.classList.add(goal.below ? "drop-below" : "drop-above");
-  });
-  document.addEventListener("dragend", () => {
-    if (!dragged) return;
-    const moved = nameOf(dragged),
-      before = page.view.devices.map((d) => d.name);
-    unmarkRows();
-    if (goal && goal.name !== moved) {
-      const names = before.filter((name) => name !== moved);
-      names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
-      if (names.join("\n") !== before.join("\n")) editor.edit({ do: "order", names: names });
-    }
-    dragged = goal = null;
-  });
-
-  /* ---- a link to the selection ---- */
-
-  /* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
-  function openLink() {
-    if (window.location.hash === "#benchmark")
-      editor
-        .all("#dock [role=tab]")
-        .find((tab) => tab.textContent === "Benchmark")
-        ?.click();
-    const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
-    if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
   }
-
-  window.addEventListener("hashchange", () => {
-    if (page.view) openLink();
-  });
-
-  /** @type {Hetero["showLink"]} */
-  function showLink(ops) {
-    const hash = ops.length === 1 ? `#op=${ops[0]}` : "";
-    if (window.location.hash !== hash) window.history.replaceState(window.history.state, "", window.location.pathname + hash);
+});
+document.addEventListener("dragover", (event) => {
+  const row = rowOf(event);
+  if (!dragged || !row) return;
+  event.preventDefault();
+  const box = row.getBoundingClientRect();
+  goal = { name: nameOf(row), below: event.clientY > box.top + box.height / 2 };
+  unmarkRows();
+  dragged.classList.add("dragged");
+  if (row !== dragged) row.classList.add(goal.below ? "drop-below" : "drop-above");
+});
+document.addEventListener("dragend", () => {
+  if (!dragged) return;
+  const moved = nameOf(dragged),
+    before = page.view.devices.map((d) => d.name);
+  unmarkRows();
+  if (goal && goal.name !== moved) {
+    const names = before.filter((name) => name !== moved);
+    names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
+    if (names.join("\n") !== before.join("\n")) editor.edit({ do: "order", names: names });
   }
+  dragged = goal = null;
+});
 
-  /** @type {Hetero["copy"]} */
-  function copy(text, said) {
-    const done = () => editor.say(`${said || "Copied"}.`);
-    if (navigator.clipboard)
-      navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
-    else editor.say("The browser does not allow copying.");
-  }
+/* ---- a link to the selection ---- */
 
-  /** @type {Hetero["copyLink"]} */
-  const copyLink = () => {
-    showLink(editor.selectedOps());
-    copy(window.location.href, "Link copied");
-  };
+/* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
+function openLink() {
+  if (window.location.hash === "#benchmark")
+    editor
+      .all("#dock [role=tab]")
+      .find((tab) => tab.textContent === "Benchmark")
+      ?.click();
+  const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
+  if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
+}
 
-  /* What was asked for may come below what the panel shows. */
-  /**
-   * @param {unknown} children
-   * @param {string} id
-   */
-  function intoView(children, id) {
-    setTimeout(() => {
-      const box = editor.byId(id);
-      if (children && box) box.scrollIntoView({ block: "nearest" });
-    }, 50);
-  }
+window.addEventListener("hashchange", () => {
+  if (page.view) openLink();
+});
 
-  editor.provide({ labelFields, remember, recall, takeAlong, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
-  editor.callbacks({ intoView });
-})(window.hetero);
+/** @type {Hetero["showLink"]} */
+function showLink(ops) {
+  const hash = ops.length === 1 ? `#op=${ops[0]}` : "";
+  if (window.location.hash !== hash) window.history.replaceState(window.history.state, "", window.location.pathname + hash);
+}
+
+/** @type {Hetero["copy"]} */
+function copy(text, said) {
+  const done = () => editor.say(`${said || "Copied"}.`);
+  if (navigator.clipboard)
+    navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
+  else editor.say("The browser does not allow copying.");
+}
+
+const copyLink = () => {
+  showLink(editor.selectedOps());
+  copy(window.location.href, "Link copied");
+};
+
+/** What was asked for may come below what the panel shows. @param {unknown} children @param {string} id */
+function intoView(children, id) {
+  setTimeout(() => {
+    const box = editor.byId(id);
+    if (children && box) box.scrollIntoView({ block: "nearest" });
+  }, 50);
+}
+
+editor.provide({ labelFields, remember, recall, takeAlong, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
+editor.callbacks({ intoView });

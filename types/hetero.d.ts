@@ -4,6 +4,9 @@ type Cy = import("cytoscape").Core;
 type CyNode = import("cytoscape").NodeSingular;
 type CyNodes = import("cytoscape").NodeCollection;
 type CyEvent = import("cytoscape").EventObject;
+type CyEdge = import("cytoscape").EdgeSingular;
+type CyEdges = import("cytoscape").EdgeCollection;
+type Point = import("cytoscape").Position;
 
 /** A rectangle in model coordinates. */
 interface Bounds {
@@ -16,7 +19,7 @@ interface Bounds {
 /** Where the graph is looked at. */
 interface Viewport {
   zoom: number;
-  pan: { x: number; y: number };
+  pan: Point;
 }
 
 /** What is in the middle of the view, in the graph's own coordinates, or whether it is all of the graph. */
@@ -99,13 +102,13 @@ interface PageState {
   /** The viewport to return to when new elements came. */
   hold: Viewport | null;
   /** What stays where it was on the screen when new elements came. */
-  keep: { ops: Set<number>; at: { x: number; y: number } } | null;
+  keep: { ops: Set<number>; at: Point } | null;
   fitNext: boolean;
   /** Where the page was looked at before it was loaded again. */
   back: Place | null | undefined;
   editor: HTMLElement | null;
   messageUntil: number;
-  hovered: CyNode | import("cytoscape").EdgeSingular | null;
+  hovered: CyNode | CyEdge | null;
   hoverPlace: string;
   /** Missing until the map asked for it. */
   scene: Scene;
@@ -124,6 +127,9 @@ interface Scene {
   type: Uint16Array;
   types: string[];
   bounds: { x0: number; x1: number; y0: number; y1: number };
+  /** It stands in columns. */
+  isWide: boolean;
+  /** Its ops by their height. */
   rows: Uint32Array;
   stretched(aspect: number): Scene;
   firstBelow(y: number): number;
@@ -146,9 +152,9 @@ interface Chart {
   onBox?(ops: number[]): void;
   frameOf?(): Bounds | null;
   show(canvas: HTMLCanvasElement | null): void;
-  fit(whole?: boolean): void;
+  fit(): void;
   draw(): void;
-  at(p: { px: number; py: number }): { x: number; y: number };
+  at(p: { px: number; py: number }): Point;
   nearest(p: { px: number; py: number }): number;
   inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
 }
@@ -311,9 +317,35 @@ interface Hetero {
   all(selector: string, root?: ParentNode): HTMLElement[];
   /** The element that an event is about. */
   targetOf(event: Event): HTMLElement;
+  /** A new element with properties, data attributes and children. */
+  make<T extends keyof HTMLElementTagNameMap>(
+    type: T,
+    properties?: Partial<Omit<HTMLElementTagNameMap[T], "style">> & { style?: string; data?: Record<string, string> },
+    ...children: (Node | string)[]
+  ): HTMLElementTagNameMap[T];
+  /** A spot of a colour, in front of what has it. */
+  swatch(colour: string): HTMLElement;
+  /** The element of a selector that an event is within. */
+  around(event: Event, selector: string): HTMLElement | null;
+  /** What the browser keeps under a key; null where it keeps nothing. */
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was kept
+  kept(key: string, storage?: "localStorage" | "sessionStorage"): any;
+  keep(key: string, value: unknown, storage?: "localStorage" | "sessionStorage"): void;
+  /** Marks one item of a list that is chosen from with the keys of a field. */
+  highlight(list: Element, field: Element | null, chosen: number): void;
+  /** Places a card beside a node or an edge, within a width and a height; `from` is where the graph begins. */
+  placeBeside(
+    card: HTMLElement,
+    target: CyNode | CyEdge,
+    from: [left: number, top: number],
+    width: number,
+    height: number,
+  ): void;
   short(text: string, length: number): string;
   /** A whole number with commas between thousands. */
   grouped(number: number): string;
+  /** "1 op", "2 ops"; or of another noun. */
+  counted(number: number, noun?: string): string;
   enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
@@ -324,20 +356,22 @@ interface Hetero {
   commandOf(id: string): Command | undefined;
   commandForKey(key: string): Command | undefined;
   keysOf(command: Command): string;
-  keyOf(event: KeyboardEvent): string;
   toggleHelp(on?: boolean): boolean;
   closeNotice(): void;
   closeWeights(): void;
   openPalette(): void;
-  closePalette(): boolean;
   openContextMenu(event: CyEvent | null): void;
   closeContextMenu(): boolean;
 
   /** A request to any address of the server; an answer that is an error is one here, with `status`. */
   request(address: string, options?: RequestInit): Promise<Response>;
   ask: Ask;
+  /** The reason in the server's answer to what it refused; another text where it gives none. */
+  reasonIn(text: string, otherwise: string): string;
   /** Fetches a file of the server's for the person to keep, and has its name. */
   download(address: string): Promise<string>;
+  /** Gives the person a file of this name, and returns the name. */
+  save(blob: Blob, name: string): string;
   /** One of the page's own components, as Dash takes it. */
   component(type: string, props: object): unknown;
   /** Says over the graph what went wrong. */
@@ -396,15 +430,14 @@ interface Hetero {
   /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View, fades?: boolean): void;
   /** Nodes as they look from so far. */
-  showFrom(nodes: import("cytoscape").NodeCollection, far: Far): void;
+  showFrom(nodes: CyNodes, far: Far): void;
   /** The same on elements that Cytoscape has not seen. */
   dress(elements: GraphElement[], view: Messages.View, mode?: string): void;
   hold(): void;
-  centre(): { x: number; y: number };
+  centre(): Point;
   zoom(factor: number): void;
-  /** Moves the view; `then` is called when it is there. */
-  move(to: import("cytoscape").AnimateOptions, then?: () => void): void;
-  lookAt(box: Bounds, largest?: number): void;
+  /** The view in which a box is as large as it can be, clear of the cards. */
+  wholeOf(box: Bounds, largest?: number): Viewport;
   bring(box: Bounds): void;
   signs(devices: number[]): string;
   zoomToSelection(): void;
@@ -413,7 +446,7 @@ interface Hetero {
   comeBack(): void;
   step(key: string): void;
 
-  hoverOver(target: CyNode | import("cytoscape").EdgeSingular): void;
+  hoverOver(target: CyNode | CyEdge): void;
   hoverMoved(): void;
   hoverOut(): void;
 
@@ -436,10 +469,10 @@ interface Hetero {
   /** Writes shapes on the edges in sight, once the view rests. */
   labelEdges(cy: Cy): void;
   /** Those of some edges that have a shape written on them. */
-  shapedEdges(edges: import("cytoscape").EdgeCollection): import("cytoscape").EdgeCollection;
+  shapedEdges(edges: CyEdges): CyEdges;
   toggleShapes(): void;
-  wayOf(edge: import("cytoscape").EdgeSingular): import("cytoscape").Position[];
-  pointAlong(way: import("cytoscape").Position[], far: number): (import("cytoscape").Position & { flat: boolean }) | null;
+  wayOf(edge: CyEdge): Point[];
+  pointAlong(way: Point[], far: number): (Point & { flat: boolean }) | null;
   /** The id of a component as its element has it. */
   idOf(id: Controls.Id | undefined): string | undefined;
   icon(name: string | undefined): unknown;
@@ -467,6 +500,8 @@ interface Hetero {
   drawRibbon(): void;
   /** Lets some ops stand out, or none in particular. */
   emphasise(ops: number[] | null): void;
+  /** Selects ops and says how many they are; the view moves to them where they are to be revealed. */
+  selectOps(ops: number[], reveal?: boolean): void;
   selectDevice(device: number): void;
   togglePanel(name: PanelName): void;
   compareIfPast(): void;
@@ -507,6 +542,20 @@ interface Hetero {
   copyLink(): void;
 }
 
+/** The page has no elements but HTML and the pictures in it. */
+interface Element {
+  closest<K extends keyof HTMLElementTagNameMap>(selectors: K): HTMLElementTagNameMap[K] | null;
+  closest(selectors: string): HTMLElement | null;
+}
+
+interface ParentNode {
+  querySelector<K extends keyof HTMLElementTagNameMap>(selectors: K): HTMLElementTagNameMap[K] | null;
+  querySelector<K extends keyof SVGElementTagNameMap>(selectors: K): SVGElementTagNameMap[K] | null;
+  querySelector(selectors: string): HTMLElement | null;
+  querySelectorAll<K extends keyof HTMLElementTagNameMap>(selectors: K): NodeListOf<HTMLElementTagNameMap[K]>;
+  querySelectorAll(selectors: string): NodeListOf<HTMLElement>;
+}
+
 /** A component as Dash describes it. */
 interface Shown {
   props?: { children?: unknown };
@@ -519,6 +568,9 @@ interface Remembered {
   colour?: string;
   tab?: string;
 }
+
+/** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */
+declare const editor: Hetero;
 
 interface Window {
   hetero: Hetero;
@@ -533,14 +585,8 @@ interface Window {
   heteroGraphShown(): void;
   heteroFar(zoom: number): Far;
   heteroFree(width: number, height: number): { left: number; top: number; width: number; height: number };
-  heteroWhole(box: Bounds, width: number, height: number, largest?: number): { zoom: number; x: number; y: number };
-  heteroFirstView(
-    box: Bounds,
-    width: number,
-    height: number,
-    first: number,
-    focus: { x: number; y: number } | null,
-  ): { zoom: number; x: number; y: number };
+  heteroWhole(box: Bounds, width: number, height: number, largest?: number): Viewport;
+  heteroFirstView(box: Bounds, width: number, height: number, first: number, focus: Point | null): Viewport;
   dash_clientside: {
     no_update: unknown;
     set_props(id: string | Record<string, string>, props: Record<string, unknown>): void;
@@ -557,12 +603,19 @@ interface Window {
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 
+/** Properties of an element; what it tells of comes from fields and buttons. */
+type ElementProps = Record<string, unknown> & {
+  onChange?(event: { target: HTMLInputElement; nativeEvent: InputEvent }): void;
+  onClick?(event: MouseEvent & { target: HTMLElement }): void;
+  onKeyDown?(event: KeyboardEvent): void;
+};
+
 /** Of Dash: a small part of React. */
 declare const React: {
   // biome-ignore lint/suspicious/noExplicitAny: components of any properties
-  createElement(type: string | ((props: any) => unknown), props: Record<string, unknown>, ...children: unknown[]): unknown;
+  createElement(type: string | ((props: any) => unknown), props: ElementProps, ...children: unknown[]): unknown;
   Fragment: (props: object) => unknown;
-  useState<T>(first: T): [T, (next: T) => void];
+  useState<T>(first: T): [T, (next: T) => undefined];
   useRef<T>(first: T): { current: T };
   useEffect(run: () => undefined | (() => void), after: unknown[]): void;
 };

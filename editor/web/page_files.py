@@ -26,6 +26,12 @@ BUNDLED = r"^inline_|\.(js|css)$"
 """Files of the assets that Dash must not link to by itself."""
 
 
+def scoped(script: Path) -> str:
+    """A script in a function of its own, so that its names are not those of others: `editor` there is `window.hetero`."""
+    text = script.read_text(encoding="utf-8")
+    return f'((editor) => {{\n"use strict";\n{text}\n}})(window.hetero);\n'
+
+
 @dataclass(frozen=True)
 class Bundle:
     """A number of files behind each other."""
@@ -37,7 +43,11 @@ class Bundle:
     @cached_property
     def content(self) -> bytes:
         """All files, each with its name, which errors and the browser's tools then show."""
-        parts = [f"/* {file.name} */\n{file.read_text(encoding='utf-8')}" for file in self.files]
+
+        def text(file: Path) -> str:
+            return scoped(file) if self.kind == "js" else file.read_text(encoding="utf-8")
+
+        parts = [f"/* {file.name} */\n{text(file)}" for file in self.files]
         return "\n".join(parts).encode()
 
     @cached_property

@@ -42,7 +42,7 @@ from editor.web.callbacks import (
 )
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
-from editor.web.page_files import BUNDLED, Bundles
+from editor.web.page_files import BUNDLED, Bundles, scoped
 from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.routes import add_routes
 from editor.web.security import LOOPBACK, Guard
@@ -113,7 +113,7 @@ class _Page(Dash):
     def _inline(self, *names: str) -> str:
         """Scripts of the assets as an element of the page: what must run before any file has been fetched."""
         folder = Path(self.config.assets_folder)
-        return f"<script>{''.join((folder / name).read_text(encoding='utf-8') for name in names)}</script>"
+        return f"<script>{''.join(scoped(folder / name) for name in names)}</script>"
 
 
 def _hash(script: str) -> str:

@@ -232,7 +232,7 @@ def test_layouts_side_by_side_look_like_the_canvas_and_move_together(fresh: Page
     assert len(left) == 1, "fields stand below their headings"
     page.click("#panes-open")
     says(page.locator("#mode-hint"), "Tick two to four layouts")
-    for name in ("this plan", BY_OPENVINO, "least latency"):
+    for name in ("this plan", BY_OPENVINO, "all on ONNX Runtime"):
         page.click(f"[data-pane='{name}']")
     page.click("#panes-open")
     panes = page.locator("#panes figure")
@@ -752,7 +752,7 @@ def test_a_comparison_opens_from_disk_without_a_server(
 ) -> None:
     page = fresh
     tab(page, "Compare")
-    for name in ("this plan", "least latency"):
+    for name in ("this plan", "all on ONNX Runtime"):
         page.click(f"[data-pane='{name}']")
     with page.expect_download() as download:
         page.click("#panes-attach")
@@ -770,7 +770,7 @@ def test_a_comparison_opens_from_disk_without_a_server(
     expect(alone.locator("figure")).to_have_count(2)
     rows = alone.locator("#layouts tr")
     expect(rows).to_have_count(3)
-    says(rows.nth(2), "least latency")
+    says(rows.nth(2), "all on ONNX Runtime")
     says(alone.locator("#tools"), "of 100 ops differ")
     box = alone.locator("canvas").nth(1).bounding_box()
     assert box
@@ -778,7 +778,7 @@ def test_a_comparison_opens_from_disk_without_a_server(
     assert zoom > 0
     alone.mouse.click(box["x"] + x, box["y"] + y)
     says(alone.locator("#op"), "this plan: on OpenVINO")
-    says(alone.locator("#op"), "least latency: on")
+    says(alone.locator("#op"), "all on ONNX Runtime: on")
     found = Axe().run(alone, options={"resultTypes": ["violations"]})
     assert not found.violations_count, found.generate_report()
     alone.close()

@@ -71,6 +71,7 @@ from editor.workspace.contexts import are_alike
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
     BY_OPENVINO,
+    OF_OTHER_TOOLS,
     Layout,
     differing,
     duplicate_layouts,
@@ -451,6 +452,7 @@ def _by_what(layout: Layout, basis: Basis) -> Any:
 def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
     """Ready-made layouts that are the same plan."""
     names = [name for name, first in twins.items() if first == layout.name]
+    names.sort(key=lambda name: name in (*OF_OTHER_TOOLS, BY_OPENVINO))
     titles = dict[str, list[str]]()
     for name in names:
         short = (
