@@ -63,6 +63,7 @@ def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[s
         f"{what} of {' and '.join(whose)} assumed{_values(placement, whose, costs) if values else ''}"
         for what, whose in assumed_figures(placement, costs).items()
     ]
+    said += assumed_links(placement, costs) if values else []
     said += stand_ins(placement, costs)
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
         said.append(f"{OF_BUSY_PROFILE} {' and '.join(noisy)} measured on a busy machine")
@@ -129,6 +130,21 @@ def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
         stated = one.link is not None and one.link.bandwidth is not None
         whose.setdefault(f"{what} and link" if linked and not stated else what, []).append(name)
     return whose
+
+
+def assumed_links(placement: Placement, costs: Costs) -> list[str]:
+    """The figures that are assumed of links of used devices whose own speed is stated."""
+    others = assumed_speeds(placement, costs)
+    figures = {
+        one.name: assumed_peaks(placement, one, costs)
+        for one in placement.used_devices
+        if one.name not in others
+    }
+    return [
+        f"link of {name} assumed: {said.removeprefix('link ')}"
+        for name, said in figures.items()
+        if said
+    ]
 
 
 def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:

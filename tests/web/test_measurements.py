@@ -334,9 +334,13 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     )
     text = planned.plan.export("md", tmp_path)[0].read_text()
     assert f"(estimate from shapes, {words})" in text
-    stated = [{"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}, {"name": "CPU"}]
-    said = _words(state.open(OpenRequest(model, stated)))
-    assert "not counted" in said and "assumed" not in said and "about" not in said
+    npu: dict[str, object] = {"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}
+    said = _words(state.open(OpenRequest(model, [npu, {"name": "CPU"}])))
+    assert "not counted" in said and "Link of NPU assumed: " in said and "peaks" not in said
+    assert "about" not in said
+    link = {"bandwidth": "8 GB/s", "latency": "20 us"}
+    said = _words(state.open(OpenRequest(model, [{**npu, "link": link}, {"name": "CPU"}])))
+    assert "not counted" in said and "assumed" not in said
 
 
 def test_a_page_of_layouts_has_what_was_measured_of_each(
