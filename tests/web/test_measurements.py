@@ -336,7 +336,7 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     assert f"(estimate from shapes, {words})" in text
     npu: dict[str, object] = {"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}
     said = _words(state.open(OpenRequest(model, [npu, {"name": "CPU"}])))
-    assert "not counted" in said and "Link of NPU assumed: " in said and "peaks" not in said
+    assert "not counted" in said and "Link of NPU assumed: " in said and "Peaks" not in said
     assert "about" not in said
     link = {"bandwidth": "8 GB/s", "latency": "20 us"}
     said = _words(state.open(OpenRequest(model, [{**npu, "link": link}, {"name": "CPU"}])))
