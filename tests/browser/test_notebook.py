@@ -137,23 +137,27 @@ def open_notebook(browser: BrowserContext, address: str, name: str, elsewhere: l
             else None
         ),
     )
+    page.add_locator_handler(page.locator(".jp-Dialog"), answer)  # it may come at any time
     page.goto(f"{address}/lab/workspaces/{name}/tree/{name}.ipynb")
     run_cell(page, 0)
     expect(page.locator(".hetero-plan canvas")).to_be_visible(timeout=120_000)
     return page
 
 
+def answer(dialog: Locator) -> None:
+    """Answers which kernel, or whether to build what Dash brings for JupyterLab."""
+    build = dialog.get_by_text("Build Recommended").is_visible()
+    dialog.get_by_role("button", name="Cancel" if build else "Select").click()
+
+
 def run_cell(page: Page, number: int) -> Locator:
     """Runs a cell; returns what it shows. A key that is pressed before the kernel is there runs nothing, or asks for one."""
     cell = page.locator(".jp-Notebook .jp-Cell").nth(number)
-    prompt, dialog = cell.locator(".jp-InputArea-prompt"), page.locator(".jp-Dialog")
+    prompt = cell.locator(".jp-InputArea-prompt")
     before, started = prompt.inner_text(), time.monotonic()
     ran = re.compile(rf"^(?!{re.escape(before)}$)\[[*\d]")
     while not ran.match(prompt.inner_text()):
         assert time.monotonic() < started + 120, "the cell does not run"
-        if dialog.is_visible():  # which kernel; or whether to build what Dash brings for JupyterLab
-            build = dialog.get_by_text("Build Recommended").is_visible()
-            dialog.get_by_role("button", name="Cancel" if build else "Select").click()
         cell.locator(".cm-content").click()
         page.keyboard.press("Shift+Enter")
         with contextlib.suppress(AssertionError):
