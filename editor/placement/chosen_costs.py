@@ -165,13 +165,17 @@ def assumed_peaks(placement: Placement, device: Device, costs: Costs) -> str:
             "" if device.peak_compute else _flops(peaks.compute),
             "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
         ]
-    profile = load_profile(placement.graph, device) if costs.profiled else None
-    if np.isfinite(peaks.bandwidth) and not (profile is not None and profile.has_links):
+    if np.isfinite(peaks.bandwidth) and not _has_measured_links(placement, device, costs):
         parts += [
             "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
             "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
         ]
     return ", ".join(filter(None, parts))
+
+
+def _has_measured_links(placement: Placement, device: Device, costs: Costs) -> bool:
+    profile = load_profile(placement.graph, device) if costs.profiled else None
+    return profile is not None and profile.has_links
 
 
 def _flops(rate: float) -> str:
