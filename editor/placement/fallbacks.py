@@ -354,33 +354,36 @@ def hints(
 
 def separating_rules(placement: Placement, tensor: int) -> list[str]:
     """Texts of rules that keep the op that makes a tensor and a reader of it apart, where both could run on either device."""
-    graph, constraints, device = placement.graph, placement.constraints, placement.assignment.device
-    maker, found = int(graph.tensor_producer[tensor]), list[str]()
-    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
-        ends = (maker, reader)
-        there = device[[reader, maker]]
-        if constraints.placed[reader] and constraints.able[ends, there].all():
-            found += [
-                constraints.ruled[op]
-                for op, other in zip(ends, there.tolist(), strict=True)
-                if op in constraints.ruled and not constraints.allowed[op, other]
-            ]
+    constraints, device = placement.constraints, placement.assignment.device
+    found = [
+        constraints.ruled[op]
+        for op, other in _ends_apart(placement, tensor)
+        if op in constraints.ruled
+        and not constraints.allowed[op, device[other]]
+        and constraints.able[[op, other], device[[other, op]]].all()
+    ]
     return list(dict.fromkeys(found))
 
 
 def separating_pins(placement: Placement, tensor: int) -> list[int]:
     """Pinned ones of the op that makes a tensor and its readers on other devices, which could be where the other end is."""
-    graph, constraints, device = placement.graph, placement.constraints, placement.assignment.device
-    maker, found = int(graph.tensor_producer[tensor]), list[int]()
-    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
-        if constraints.placed[reader] and device[maker] != device[reader]:
-            found += [
-                op
-                for op, other in ((maker, reader), (reader, maker))
-                if graph.op_keys[op] in placement.settings.pins
-                and constraints.able[op, device[other]]
-            ]
+    keys, device = placement.graph.op_keys, placement.assignment.device
+    found = [
+        op
+        for op, other in _ends_apart(placement, tensor)
+        if keys[op] in placement.settings.pins and placement.constraints.able[op, device[other]]
+    ]
     return list(dict.fromkeys(found))
+
+
+def _ends_apart(placement: Placement, tensor: int) -> Iterator[tuple[int, int]]:
+    """Yields the op that makes a tensor with each reader on another device, and the reader with it."""
+    graph, device = placement.graph, placement.assignment.device
+    maker = int(graph.tensor_producer[tensor])
+    for reader in graph.readers[tensor].tolist() if maker >= 0 else []:
+        if placement.constraints.placed[reader] and device[maker] != device[reader]:
+            yield maker, reader
+            yield reader, maker
 
 
 def _lacks_more(after: Placement, before: Placement) -> bool:

@@ -262,12 +262,13 @@ def _new_costs(
 
 
 def _solved_anew(document: Document, request: m.Edits) -> _Said | None:
-    """Says so where a step of the history is not the placement that it was, as a policy has other costs now."""
+    """Says so where a step of the history is not the placement that it was: costs, or what devices take, have changed since."""
     if not request.edits or request.edits[-1].do not in ("undo", "redo", "step"):
         return None
     if not document.solved_anew:
         return None
-    text = f"“{document.history.current.label}” is solved by the present costs: ops are elsewhere than they were at that step."
+    label = document.history.current.label
+    text = f"“{label}” is solved anew, by what is known now: ops are elsewhere than they were at that step."
     return text, notice(text)
 
 

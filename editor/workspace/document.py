@@ -256,12 +256,12 @@ class Document:
         """
         earlier, label = self._tree.undo_target, self._tree.current.label
         decisions = self._stored(earlier) if earlier is not None else {}
-        if any(
-            decisions.get(key) != self._decisions[key] for key in self._decisions.keys() - _PINNED
-        ):
+        pins, forced = self._pins()
+        rest = self._decisions.keys() - _PINNED
+        same = all(decisions.get(key) == self._decisions[key] for key in rest)
+        if not same or not pins.items() - decisions["pins"].items():
             raise PinError("The last step did not move other ops around a pin.")
         was = self._solver.solve_stored(decisions).assignment.device
-        pins, forced = self._pins()
         kept: dict[str, str] = {}
         placement = self._placement
         while True:

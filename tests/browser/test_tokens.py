@@ -196,6 +196,18 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(card.get_by_text("full at about")).to_be_visible()
     growth = card.locator(".memory-chart.growth")
     expect(growth).to_be_visible()
+    bars = growth.locator("[data-reading]")
+    limit = growth.locator(".memory-limit").bounding_box()
+    assert limit
+    tops = bars.evaluate_all(
+        "(all) => all.map((e) => [e.className === 'over', e.firstElementChild.getBoundingClientRect().top])"
+    )
+    for (
+        is_over,
+        top,
+    ) in tops:  # it is full where the bars with what its runtime adds cross the limit
+        assert is_over == (top < limit["y"]) or abs(top - limit["y"]) < 3
+    assert any(is_over for is_over, _ in tops)
     said = "(e) => getComputedStyle(e, '::after').content"
     for column, words in ((1, "of 8 MB: fits"), (-2, "MB too much")):
         at = growth.locator("[data-reading]").nth(column)

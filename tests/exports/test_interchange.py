@@ -511,6 +511,12 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         measured={"this plan": str(benchmark)},
     )
     after = plan.export("html", tmp_path / "after", measured=str(benchmark))[0]
+    npu = editor.partition(mobilenet, "HETERO:NPU,CPU")  # of speeds that are assumed
+    there = {
+        "this plan": npu.placement,
+        "all on CPU": editor.partition(mobilenet, "HETERO:CPU").placement,
+    }
+    (assumed,) = write_comparison(there, tmp_path / "assumed")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
@@ -572,6 +578,13 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
             ["Layouts", "Latency, measurement", "Not measured: estimate from shapes"]
         )
         expect(page.locator("#compared .unmeasured .bar")).to_contain_text("other")
+        page.goto(assumed.as_uri())
+        cells = page.locator("#layouts tr td:nth-child(5)")
+        expect(cells).to_have_text(
+            [re.compile(r"^about \S+ [mµ]s$"), re.compile("^about .*(x (slower|faster)|call)$")]
+        )
+        expect(cells.locator(".better, .worse")).to_have_count(0)
+        expect(page.locator("#compared .unmeasured .bar").first).to_contain_text("about")
         browser.close()
 
 

@@ -253,13 +253,15 @@ def test_measured_tokens_contradict_the_profile_that_predicted_them(
     assert "doubtful" in said and "Measured 16.5 ms: these costs are 2.8x too low" in said
 
 
-def test_the_first_measurement_of_tokens_fits_into_memory(tight: Document) -> None:
+def test_the_first_measurement_of_tokens_fits_into_memory(state: AppState, tight: Document) -> None:
     """After "Longest" the fields had the whole context as the prompt, and an answer beyond it."""
-    tight.pin(tight.placement.placed_ops[-1:].tolist(), "Host")
     full = full_at(tight.placement)
-    assert full is not None
-    options = first_options(tight.placement)
-    assert options.prompt + options.new <= full or full < options.new
+    assert full is not None and full > 100
+    longest = state.with_sizes(tight.id, {"past_sequence_length": full - 5}).placement
+    fits = full_at(longest)
+    assert fits is not None
+    options = first_options(longest)
+    assert options.prompt == fits - options.new < full - 5
 
 
 def test_a_profile_of_other_sizes_is_said_below_the_costs(

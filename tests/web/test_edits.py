@@ -366,9 +366,9 @@ def test_a_step_that_other_costs_solve_otherwise_says_so(
     finally:
         profile_path(document.graph, cpu).unlink()
         document.set_automatic("priority", {}, "minimal")
-    assert "present costs" not in said[0]
+    assert "solved anew" not in said[0]
     assert said[1].endswith(
-        "is solved by the present costs: ops are elsewhere than they were at that step."
+        "is solved anew, by what is known now: ops are elsewhere than they were at that step."
     )
 
 
@@ -626,3 +626,7 @@ def test_ops_are_kept_only_after_a_stroke_that_moved_some(state: AppState, tmp_p
     document.set_automatic("optimal", {}, "minimal")
     answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 2})
     assert "did not move other ops" in answer["message"], "a policy is not a stroke"
+    document.paint(document.placement.placed_ops[:3].tolist(), 0)
+    document.unpin()
+    answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 3})
+    assert "did not move other ops" in answer["message"], "nor is an unpin"

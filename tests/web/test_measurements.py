@@ -474,6 +474,8 @@ def test_rounded_figures_have_a_factor_in_place_of_a_difference(
     bases = Bases(basis, basis, False, rough, plan_rough)
     cell = speed_cell("latency", None, None, Figure(value, base, human_seconds, bases))
     assert [getattr(part, "children", part) for part in cell.children if part != " "] == shown
+    is_coloured = any(look in str(cell) for look in ("delta better", "delta worse"))
+    assert is_coloured is not (rough or plan_rough), "assumed speeds make nothing green or red"
 
 
 def test_the_change_of_a_rounded_figure_is_a_factor(state: AppState) -> None:

@@ -70,6 +70,9 @@ def test_changes_undo_redo_and_reload(mobilenet: Graph, tmp_path: Path) -> None:
     again.paint([ops[0]], 1)
     assert not again.can_redo, "a new stroke begins a branch"
     assert [step.label for step in again.history.steps[:2]] == ["open", "3 ops → B"]
+    again.paint([ops[0], ops[20]], 1)
+    changed = mobilenet.display_name(ops[20])
+    assert again.history.current.label == f"{changed} → B", "the other one was there"
 
 
 def test_refused_ops_stay_unchanged_and_can_be_forced(mobilenet: Graph, tmp_path: Path) -> None:
