@@ -199,7 +199,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
         re.compile(r"^[\d.]+ .s measurement (estimated|predicted) "),
     )
     says(page.locator("#ribbon-text"), "measured")
-    expect(page.locator("#bench-versus-chart .barlayer .point")).to_have_count(4)
+    # A device that takes many times as long has a line among the cards and no bar: that depends on the machine.
+    bars = 3 if cards.get_by_text("Far slower").count() else 4
+    expect(page.locator("#bench-versus-chart .barlayer .point")).to_have_count(bars)
     expect(
         page.locator("#bench-versus-chart path.xerror").filter(visible=True).first
     ).to_be_visible()
