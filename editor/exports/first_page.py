@@ -18,6 +18,7 @@ from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import (
     assumed_figures,
     assumed_peaks,
+    assumed_starts,
     ends_counted,
     is_assumed,
     stand_ins,
@@ -331,6 +332,7 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             whose = "assumed in what is not measured" if only else "so assumed"
             lines.append(f"{device.name}: not stated in the device table, {whose}: {assumed}.")
     lines += [f"{words}." for words in streams(placement, costs)]
+    lines += [f"{words[0].upper()}{words[1:]}." for words in assumed_starts(placement, costs)]
     if not ends_counted(placement, costs):
         lines.append(
             "No estimate counts the way of the model's inputs and outputs from and to a host."

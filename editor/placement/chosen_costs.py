@@ -63,7 +63,8 @@ def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[s
         f"{what} of {' and '.join(whose)} assumed{_values(placement, whose, costs) if values else ''}"
         for what, whose in assumed_figures(placement, costs).items()
     ]
-    said += assumed_links(placement, costs) if values else []
+    said += assumed_links(placement, costs, values)
+    said += assumed_starts(placement, costs) if values else []
     said += stand_ins(placement, costs)
     if noisy := [placement.devices[d].name for d in used if costs.noisy and costs.noisy[d]]:
         said.append(f"{OF_BUSY_PROFILE} {' and '.join(noisy)} measured on a busy machine")
@@ -132,19 +133,31 @@ def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
     return whose
 
 
-def assumed_links(placement: Placement, costs: Costs) -> list[str]:
-    """The figures that are assumed of links of used devices whose own speed is stated."""
+def assumed_links(placement: Placement, costs: Costs, values: bool = True) -> list[str]:
+    """The links of used devices whose own speed is stated that are assumed, with their figures where ``values``."""
     others = assumed_speeds(placement, costs)
     figures = {
         one.name: assumed_peaks(placement, one, costs)
         for one in placement.used_devices
         if one.name not in others
     }
+    said = {name: figure.removeprefix("link ") for name, figure in figures.items() if figure}
     return [
-        f"link of {name} assumed: {said.removeprefix('link ')}"
-        for name, said in figures.items()
-        if said
+        f"link of {name} assumed{f': {figure}' if values else ''}" for name, figure in said.items()
     ]
+
+
+def assumed_starts(placement: Placement, costs: Costs) -> list[str]:
+    """What the start of a subgraph is assumed to take, in one sentence, where a plan has several; a profile measures it."""
+    if len(placement.subgraphs) < 2:
+        return []
+    used = [
+        placement.devices[d]
+        for d in sorted(placement.used_numbers)
+        if not costs.assumed or costs.assumed[d]
+    ]
+    figures = [f"{human_seconds(peaks_of(one).launch)} on {one.name}" for one in used]
+    return [f"start of a subgraph assumed: {', '.join(figures)}"] if figures else []
 
 
 def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:

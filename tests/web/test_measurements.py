@@ -328,19 +328,24 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
     for line in lines:
         assert line in _words(planned) and line not in _status(planned), "said once"
-    assert "2 assumptions" in _words(planned)
+    assert "2 assumptions" in _words(planned), "not split: nothing is started a second time"
     assert re.search(r"\babout (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]s", _words(planned)), (
         "more digits would be invented"
     )
     text = planned.plan.export("md", tmp_path)[0].read_text()
     assert f"(estimate from shapes, {words})" in text
-    npu: dict[str, object] = {"name": "NPU", "peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}
+    peaks = {"peakCompute": "4 TOPS", "peakDramBw": "30 GB/s"}
+    npu: dict[str, object] = {"name": "NPU", **peaks}
     said = _words(state.open(OpenRequest(model, [npu, {"name": "CPU"}])))
     assert "not counted" in said and "Link of NPU assumed: " in said and "Peaks" not in said
     assert "about" not in said
     link = {"bandwidth": "8 GB/s", "latency": "20 us"}
     said = _words(state.open(OpenRequest(model, [{**npu, "link": link}, {"name": "CPU"}])))
     assert "not counted" in said and "assumed" not in said
+    split = {**npu, "link": link, "supportedNodes": ["Conv"]}
+    said = _words(state.open(OpenRequest(model, [split, {"name": "CPU", **peaks}])))
+    assert "Start of a subgraph assumed: 50 µs on NPU, 10 µs on CPU" in said, "no table states it"
+    assert "Link of NPU" not in said and "Peaks" not in said
 
 
 def test_a_page_of_layouts_has_what_was_measured_of_each(

@@ -273,7 +273,7 @@ def test_threads_of_one_server_do_not_tell_each_other_to_wait(tmp_path: Path) ->
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, str(folder)],
+        [sys.executable, "-B", "-c", program, str(folder)],
         capture_output=True,
         text=True,
         cwd=ROOT,

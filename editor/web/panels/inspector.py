@@ -95,9 +95,9 @@ def plan(document: Document) -> list[Any]:
                     className="device-line",
                 ),
                 html.Span(
-                    f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough[i])}, "
+                    f"{pluralize(placement.op_counts[d.name], 'op')} in {in_words(seconds[i], rough)}, "
                     f"{percent(share[i])}{f', {forced[i]:,} by force' if forced[i] else ''}"
-                    f"{f'; busy for {in_words(loads[i], rough[i])} with starts and transfers' if loads else ''}"
+                    f"{f'; busy for {in_words(loads[i], rough)} with starts and transfers' if loads else ''}"
                     if placement.op_counts[d.name]
                     else f"no ops: {why_empty(placement, i)}",
                     title="Time of its ops, and their share of the run",
@@ -122,7 +122,7 @@ def plan(document: Document) -> list[Any]:
             ", which no subgraph accounts for: transfers, starts, and medians that do not add up"
         )
     beside = (
-        f"Beside these: {in_words(rest, any(rough))}, {percent(rest / whole)} of the run{where}."
+        f"Beside these: {in_words(rest, rough)}, {percent(rest / whole)} of the run{where}."
         if rest > _RESIDUE * whole
         else ""
     )
@@ -185,16 +185,16 @@ def _first_steps(document: Document) -> html.Details:
     )
 
 
-def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list[bool]]:
+def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, bool]:
     """[device] seconds of its subgraphs, seconds beside them, what these figures are, measured where this plan was, and
-    [device] whether its speed is assumed."""
+    whether the speed of any used device is assumed, so that all of them are rough as their sum is."""
     placement = document.placement
     medians, total = measured_medians(document)
     if medians:
         homes = [placement.device_number(s.device) for s in placement.subgraphs]
         measured: Floats = np.bincount(homes, medians, len(document.devices)).astype(np.float64)
         rest = float(total - measured.sum())
-        return measured, rest, kind_badge(Kind.MEASUREMENT), [False] * len(measured)
+        return measured, rest, kind_badge(Kind.MEASUREMENT), False
     costs, basis = plan_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device
     count = len(document.devices)
@@ -205,10 +205,10 @@ def _time_per_device(document: Document) -> tuple[Floats, float, html.Span, list
     ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
         seconds *= price.compute / seconds.sum()
     used = placement.op_counts
-    rough = [
-        is_assumed(document.devices, costs, d) and bool(used[device.name])
+    rough = any(
+        is_assumed(document.devices, costs, d) and used[device.name]
         for d, device in enumerate(document.devices)
-    ]
+    )
     return seconds, float(price.total - seconds.sum()), basis_badge(basis), rough
 
 
@@ -221,7 +221,7 @@ def _loads(document: Document) -> list[float]:
     return [float(s) for s in placement.busy_seconds(plan_costs(document)[0])]
 
 
-def _beside_ops(document: Document, rough: Sequence[bool]) -> str:
+def _beside_ops(document: Document, rough: bool) -> str:
     """What a run takes beside its ops by the costs, most first: ": 2.38 ms to start 1 subgraph on CPU (from its profile)…"."""
     placement, costs = document.placement, plan_costs(document)[0]
     homes = np.array([placement.device_number(s.device) for s in placement.subgraphs], np.int64)
@@ -232,13 +232,12 @@ def _beside_ops(document: Document, rough: Sequence[bool]) -> str:
         known = load_profile(document.graph, device) if costs.profiled else None
         source = " (from its profile)" if known is not None and known.has_launch else ""
         words = f"to start {pluralize(int(count[d]), 'subgraph')} on {device.name}{source}"
-        parts.append((float(seconds[d]), rough[d], words))
-    parts.append((placement.price(costs).transfers, any(rough), "in transfers"))
+        parts.append((float(seconds[d]), words))
+    parts.append((placement.price(costs).transfers, "in transfers"))
     parts = sorted((part for part in parts if part[0] > 0), key=lambda part: -part[0])
     if rest := parts[_MOST_BESIDE:]:
-        less = (sum(part[0] for part in rest), any(part[1] for part in rest), "in the rest")
-        parts = [*parts[:_MOST_BESIDE], less]
-    said = joined([f"{in_words(part, about)} {words}" for part, about, words in parts])
+        parts = [*parts[:_MOST_BESIDE], (sum(part[0] for part in rest), "in the rest")]
+    said = joined([f"{in_words(part, rough)} {words}" for part, words in parts])
     return f": {said}" if said else ""
 
 
