@@ -87,9 +87,10 @@ def measure_wires(machines: Sequence[str]) -> dict[tuple[str, str], Wire]:
         for name in address:
             found[HOME, name] = await _measured(put(name))
             found[name, HOME] = await _measured(get(name))
-        for source, target in itertools.permutations(address, 2):
-            found[source, target] = await _measured(push(source, target))
-        return found
+        return found | {
+            (source, target): await _measured(push(source, target))
+            for source, target in itertools.permutations(address, 2)
+        }
 
     wires = connections.wait(measure_all())
     save_wires(wires)
@@ -124,7 +125,7 @@ def profile_there(
     devices: Sequence[Device],
     seconds: float,
     threads: int = 0,
-    step: Callable[[str, int], None] | None = None,
+    step: Callable[[str, int], None] = lambda _text, _done: None,
 ) -> dict[str, DeviceProfile | str]:
     """Profiles the devices of other machines, one machine after the other, and measures the links between them.
 
@@ -139,17 +140,14 @@ def profile_there(
             by_machine.setdefault(device.machine, []).append(device)
     result: dict[str, DeviceProfile | str] = {}
     for i, (machine, table) in enumerate(by_machine.items()):
-        if step:
-            step(f"profiling {', '.join(d.name for d in table)}", i)
+        step(f"profiling {', '.join(d.name for d in table)}", i)
         try:
             result |= _profiles(graph, machine, table, seconds, threads)
         except EditorError as error:
             result |= dict.fromkeys((d.name for d in table), str(error))
-    if step:
-        step("measuring links", len(by_machine))
+    step("measuring links", len(by_machine))
     measure_wires(list(by_machine))
-    if step:
-        step("running from here", len(by_machine) + 1)
+    step("running from here", len(by_machine) + 1)
     return result | from_here(
         graph, [d for table in by_machine.values() for d in table], result, seconds, threads
     )

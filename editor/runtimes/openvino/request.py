@@ -7,11 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ from editor.runtimes.base import (
     summarize_error,
 )
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within
+from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within, seconds_of
 from editor.runtimes.protocols import Executable
 from editor.runtimes.values import (
     CODES,
@@ -274,12 +273,9 @@ def kernel_times(
     ops = _ops_of_kernels(graph, submodel, request, made_up)
     runs: list[tuple[float, list[KernelTime]]] = []
     for _ in runs_within(seconds):
-        start = perf_counter()
-        request.run(inputs)
-        spent = perf_counter() - start
         runs.append(
             (
-                spent,
+                seconds_of(partial(request.run, inputs)),
                 [
                     KernelTime(p.node_type, ops.get(p.node_name, ()), p.real_time.total_seconds())
                     for p in request.request.profiling_info
