@@ -152,12 +152,13 @@ def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
 
 def _outputs_of(graph: Graph, ops: list[int]) -> list[str]:
     """Outputs of these ops that other ops read."""
-    own, outputs = set(ops), []
-    for op in ops:
-        for tensor in graph.op_outputs[op].tolist():
-            if tensor >= 0 and not own.issuperset(graph.readers[tensor].tolist()):
-                outputs.append(graph.tensor_names[tensor])
-    return outputs
+    own = set(ops)
+    return [
+        graph.tensor_names[tensor]
+        for op in ops
+        for tensor in graph.op_outputs[op].tolist()
+        if tensor >= 0 and not own.issuperset(graph.readers[tensor].tolist())
+    ]
 
 
 def _model_of(
@@ -281,7 +282,7 @@ class Cutter:
         outputs = [
             graph.tensor_names[t]
             for t in dict.fromkeys(graph.outputs.tolist())
-            if not self._has_no_op(t)
+            if graph.tensor_kind[t] == TensorKind.OP_OUTPUT
         ]
         outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
         ops = [
@@ -323,9 +324,6 @@ class Cutter:
             self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT
             and name in self.known
         )
-
-    def _has_no_op(self, tensor: int) -> bool:
-        return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
     def _model(
         self,

@@ -42,7 +42,11 @@ def read_accuracy(path: str, placement: Placement) -> Accuracy:
 def accuracy_report(found: Accuracy, placement: Placement) -> dict[str, Any]:
     """The accuracy as a part of a report's JSON."""
     ends = {name for subgraph in placement.subgraphs for name in subgraph.outputs}
-    worst = sorted((one for one in found.tensors if one.tensor in ends), key=_excess, reverse=True)
+    worst = sorted(
+        (one for one in found.tensors if one.tensor in ends),
+        key=lambda one: one.relative / one.tolerance,
+        reverse=True,
+    )
     rows: dict[str, Any] = finite(
         {
             "reference": found.reference,
@@ -56,11 +60,6 @@ def accuracy_report(found: Accuracy, placement: Placement) -> dict[str, Any]:
         }
     )
     return rows
-
-
-def _excess(one: TensorError) -> float:
-    """How far a tensor is from its reference, in tolerances."""
-    return one.relative / one.tolerance
 
 
 def _row(one: TensorError) -> dict[str, object]:

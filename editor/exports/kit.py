@@ -121,9 +121,7 @@ class WeightsFile:
             whole.CopyFrom(tensor)
             load_tensor(whole, self._folder)
             return bytes(whole.raw_data)
-        if tensor.raw_data:
-            return bytes(tensor.raw_data)
-        return numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name).raw_data
+        return tensor.raw_data or numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
 
     def _write(self, values: bytes) -> tuple[int, int]:
         self._file.write(bytes(-self._file.tell() % _ALIGN))
