@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,10 +145,8 @@ class _Values:
         proto = self.cutter.folded.get(name) or self.cutter.initializers.get(name)
         if isinstance(proto, TensorProto):
             if is_external(proto):
-                copy = TensorProto()
-                copy.CopyFrom(proto)
-                load_tensor(copy, self.graph.folder)
-                proto = copy
+                proto = deepcopy(proto)
+                load_tensor(proto, self.graph.folder)
             try:
                 return np.asarray(numpy_helper.to_array(proto))
             except (ValueError, TypeError):

@@ -268,25 +268,24 @@ def write_csv(
     if accuracy:
         columns += ERRORS
     rows: list[tuple[object, ...]] = []
-    for op in range(len(graph)):
-        if subgraph_of_op[op] >= 0:
-            why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
-            rows.append(
-                (
-                    graph.op_keys[op],
-                    why.device,
-                    graph.type_label(op),
-                    graph.op_names[op],
-                    int(subgraph_of_op[op]),
-                    "yes" if why.pinned else "no",
-                    int(flops[op]),
-                    int(moved[op]),
-                    f"{costs.op[op, device]:.4g}",
-                    kinds[device],
-                    why.because,
-                    *added.get(graph.op_keys[op], ()),
-                )
+    for op in placement.placed_ops.tolist():
+        why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
+        rows.append(
+            (
+                graph.op_keys[op],
+                why.device,
+                graph.type_label(op),
+                graph.op_names[op],
+                int(subgraph_of_op[op]),
+                "yes" if why.pinned else "no",
+                int(flops[op]),
+                int(moved[op]),
+                f"{costs.op[op, device]:.4g}",
+                kinds[device],
+                why.because,
+                *added.get(graph.op_keys[op], ()),
             )
+        )
     comment = f"# {stamp}\n" if stamp else ""
     return [
         write_atomic(

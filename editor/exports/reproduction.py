@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -150,8 +151,7 @@ def _tensors(graph: Graph, op: int) -> frozenset[str]:
 
 def _with_weights(submodel: SubModel, graph: Graph, op: int) -> tuple[ModelProto, list[str]]:
     """A copy in one piece, whose large weights are random; and the names of these."""
-    model = ModelProto()
-    model.CopyFrom(submodel.model)
+    model = deepcopy(submodel.model)
     for node in model.graph.node:
         node.name = graph.op_names[op] or graph.op_keys[op]
     replaced, total = [], 0

@@ -41,7 +41,6 @@ def left_out(placement: Placement) -> str:
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
-    subgraph_of_op = placement.division.subgraph_of_op
     document = {
         "format": "hetero-editor/tvm",
         "version": 1,
@@ -56,8 +55,7 @@ def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
         },
         "ops": {
             graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
-            for op in range(len(graph))
-            if subgraph_of_op[op] >= 0
+            for op in placement.placed_ops.tolist()
         },
         "subgraphs": [
             {"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,7 @@ class LoadedModelRuntime(RuntimeDefaults):
             ExecutionError: the runtime refuses it.
         """
         try:
-            model = ModelProto()
-            model.CopyFrom(submodel.model)
+            model = deepcopy(submodel.model)
             load_external_data(model, submodel.folder)
             return _LoadedModel(
                 self.load(model, submodel, device),

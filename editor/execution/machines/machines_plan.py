@@ -123,6 +123,12 @@ class _Fleet:
         """The shares of other machines."""
         return [share for machine, share in self.shares.items() if machine != _HERE]
 
+    async def ask(
+        self, share: _Share, op: str, alive: Sequence[str] = (), /, **message: Any
+    ) -> Any:
+        """Calls the worker of another machine; as ``connection.call``."""
+        return await call(self.calls.pool, share.label, share.address, op, alive, **message)
+
     async def prepare(self) -> None:
         """Finds the machines again after one was lost, and compares clocks."""
         if self.stale:
@@ -137,7 +143,7 @@ class _Fleet:
         samples = []
         for _ in range(_PINGS):
             start = perf_counter()
-            reply = await call(self.calls.pool, share.label, share.address, "hetero_ping")
+            reply = await self.ask(share, "hetero_ping")
             end = perf_counter()
             samples.append((end - start, reply["now"] - (start + end) / 2))
         share.clock = min(samples)[1]
@@ -170,10 +176,8 @@ class _Fleet:
                     "wire_type": step.device.wire_type,
                 }
             )
-        await call(
-            self.calls.pool,
-            share.label,
-            share.address,
+        await self.ask(
+            share,
             "hetero_deploy",
             program=share.program,
             stages=stages,
@@ -344,10 +348,8 @@ class MachinesPlan(CompiledPlan):
         peers: Mapping[str, str],
     ) -> dict[str, Any]:
         given = {name: for_wire(plain(inputs[name])) for name in share.inputs}
-        reply: dict[str, Any] = await call(
-            self._fleet.calls.pool,
-            share.label,
-            share.address,
+        reply: dict[str, Any] = await self._fleet.ask(
+            share,
             "hetero_run",
             (run,),
             program=share.program,
@@ -361,26 +363,15 @@ class MachinesPlan(CompiledPlan):
         return reply
 
     async def _take(self, share: _Share, run: str, name: str, values: Values) -> None:
-        reply = await call(
-            self._fleet.calls.pool,
-            share.label,
-            share.address,
-            "hetero_take",
-            (run,),
-            run=run,
-            name=name,
-        )
+        reply = await self._fleet.ask(share, "hetero_take", (run,), run=run, name=name)
         value = value_of(reply["value"])
         values.arrived[name] = perf_counter()
         values.set(name, value)
 
     def _sender(self, run: str) -> Any:
         async def send(name: str, machine: str, value: Narrow) -> None:
-            share = self._fleet.shares[machine]
-            await call(
-                self._fleet.calls.pool,
-                share.label,
-                share.address,
+            await self._fleet.ask(
+                self._fleet.shares[machine],
                 "hetero_put",
                 (run,),
                 run=run,
@@ -394,15 +385,7 @@ class MachinesPlan(CompiledPlan):
         """Tells the machines that are left; does not wait for them."""
         for share in self._fleet.remote:
             if not (isinstance(error, Lost) and error.machine in (share.label, share.machine)):
-                work = _quietly(
-                    call(
-                        self._fleet.calls.pool,
-                        share.label,
-                        share.address,
-                        "hetero_abandon",
-                        run=run,
-                    )
-                )
+                work = _quietly(self._fleet.ask(share, "hetero_abandon", run=run))
                 self._fleet.background.add(task := asyncio.ensure_future(work))
                 task.add_done_callback(self._fleet.background.discard)
 

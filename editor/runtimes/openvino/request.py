@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache, partial
 from math import prod
 from pathlib import Path
@@ -94,8 +95,7 @@ def _import(submodel: SubModel) -> Any:
         if not all(_link(source, target) for target, source in sources.items()):
             size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
             if size <= _INLINE_BYTES and not is_ir:
-                model = ModelProto()
-                model.CopyFrom(submodel.model)
+                model = deepcopy(submodel.model)
                 load_external_data(model, submodel.folder)
                 return core().read_model(model.SerializeToString())
             for target, source in sources.items():
