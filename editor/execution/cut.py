@@ -204,13 +204,12 @@ def shape_values(
     )
     dense = {name: tensor for name, tensor in constants.items() if isinstance(tensor, TensorProto)}
     values = StaticValues(source, types, dense, EXACT_TYPES)
-    result: dict[str, TensorProto] = {}
-    for op in graph.order.tolist():
-        value = values.compute(source.graph.node[op])
-        if value is not None:
-            name = source.graph.node[op].output[0]
-            result[name] = numpy_helper.from_array(value, name)
-    return result
+    nodes = (source.graph.node[op] for op in graph.order.tolist())
+    return {
+        node.output[0]: numpy_helper.from_array(value, node.output[0])
+        for node in nodes
+        if (value := values.compute(node)) is not None
+    }
 
 
 _OLDEST_IR_VERSION = 4

@@ -116,8 +116,7 @@ def arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
 
 def _arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
     values = _Values(graph)
-    found = {tensor: values.array(tensor) for tensor in tensors}
-    return {tensor: array for tensor, array in found.items() if array is not None}
+    return {t: array for t in tensors if (array := values.array(t)) is not None}
 
 
 def _digests(graph: Graph) -> dict[int, bytes]:
@@ -125,11 +124,11 @@ def _digests(graph: Graph) -> dict[int, bytes]:
     read = np.zeros(len(graph.tensor_names), bool)
     for op in np.flatnonzero(~graph.op_is_constant).tolist():
         read[graph.op_reads[op]] = True
-    found = {}
-    for tensor in np.flatnonzero(read & graph.tensor_is_constant).tolist():
-        if (digest := values.digest(tensor)) is not None:
-            found[tensor] = digest
-    return found
+    return {
+        tensor: digest
+        for tensor in np.flatnonzero(read & graph.tensor_is_constant).tolist()
+        if (digest := values.digest(tensor)) is not None
+    }
 
 
 class _Values:

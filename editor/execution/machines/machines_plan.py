@@ -530,20 +530,20 @@ def _deployed(
     recompile: Compile,
     overridden: Overridden,
 ) -> CompiledPlan:
-    shares, here = _shares(graph, steps, overridden), []
-    for step in steps:
-        if step.machine == _HERE:
-            here.append(
-                Stage(
-                    step.id,
-                    step.runs_on,
-                    step.submodel.inputs,
-                    step.submodel.outputs,
-                    shares[_HERE].send.get(step.id, {}),
-                    step.device.wire_type,
-                    runtime_of(step.runs_on.runtime).compile(step.submodel, step.runs_on, options),
-                )
-            )
+    shares = _shares(graph, steps, overridden)
+    here = [
+        Stage(
+            step.id,
+            step.runs_on,
+            step.submodel.inputs,
+            step.submodel.outputs,
+            shares[_HERE].send.get(step.id, {}),
+            step.device.wire_type,
+            runtime_of(step.runs_on.runtime).compile(step.submodel, step.runs_on, options),
+        )
+        for step in steps
+        if step.machine == _HERE
+    ]
     connections = calls()
     for share in shares.values():
         if share.machine != _HERE:
