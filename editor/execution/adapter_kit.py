@@ -208,8 +208,7 @@ class _Checks:
         return load_model(path)
 
     def _compile(self, options: CompileOptions | None = None) -> tuple[Executable, SubModel]:
-        graph = self._net()
-        model = onnx.load(graph.path)
+        model = onnx.load(self._net().path)
         submodel = SubModel(
             model, ("t0",), (model.graph.output[0].name,), self.folder, "a small net"
         )

@@ -102,8 +102,7 @@ def _values_of(
         name, index = _place(graph, known, file_name.removesuffix(".npy"))
         with opened() as file:
             found, shape = _header(file)
-        kind = _element(graph.tensor_types[graph.tensor_index[name]])
-        dtype = numpy_dtype(kind)
+        dtype = numpy_dtype(_element(graph.tensor_types[graph.tensor_index[name]]))
         read_as = found if dtype is None or not _holds(found, dtype) else dtype
         if index is None:
             _check_array(graph, name, read_as, shape)

@@ -156,8 +156,7 @@ def without(placement: Placement, lesson: Lesson) -> Placement:
     Raises:
         ExecutionError: pins, or what the other devices can run, leave no other place for them.
     """
-    keys = placement.graph.op_keys
-    refused = [lesson.reasons.get(key, "") for key in keys]
+    refused = [lesson.reasons.get(key, "") for key in placement.graph.op_keys]
     capabilities = [
         capability.without(refused) if device.name == lesson.device else capability
         for device, capability in zip(

@@ -69,8 +69,7 @@ def name_patterns(targets: Mapping[str, str], most_text: int) -> dict[str, str] 
     names = sorted(targets)
     patterns: dict[str, str] = {}
     for start, stop in _groups_by_character(names, 0, len(names), 0):
-        root = _tree(names, targets, start, stop)
-        cost, chosen = _choose(root)
+        cost, chosen = _choose(_tree(names, targets, start, stop))
         if cost is None:
             return None
         patterns.update(chosen)

@@ -649,15 +649,12 @@ def _layout(
     source: str,
     report: Mapping[str, Any],
 ) -> dict[str, Any]:
-    graph = placement.graph
     number = [devices.index(d.name) for d in placement.devices]
-    costs = costs_of(graph, placement.devices, source)
-    predicted = placement.price(costs).total
     return {
         "name": name,
         "report": report,
         "headline": headline(report),
-        "predicted": predicted,
+        "predicted": placement.price(costs_of(placement.graph, placement.devices, source)).total,
         "boxes": boxes(placement),
         "measured": in_words(report),
         "accuracy": _accuracy_words(report["accuracy"]),

@@ -192,7 +192,9 @@ def placed_by_hetero(
     Raises:
         ExecutionError: OpenVINO lacks one of the devices, or cannot read the model.
     """
-    missing = [name for name in devices if name.partition(".")[0] not in _families()]
+    # GPU for GPU.0 and GPU.1
+    kinds = {name.partition(".")[0] for name in core().available_devices}
+    missing = [name for name in devices if name.partition(".")[0] not in kinds]
     if missing:
         raise ExecutionError(
             f"HETERO:{','.join(devices)} does not start on this machine: OpenVINO has no {', '.join(missing)} here "
@@ -209,11 +211,6 @@ def placed_by_hetero(
         return dict(core().query_model(made, f"HETERO:{','.join(devices)}"))
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         raise ExecutionError(f"HETERO:{','.join(devices)}: {reason_of(error)}") from error
-
-
-def _families() -> frozenset[str]:
-    """Kinds of the devices that are here: GPU for GPU.0 and GPU.1."""
-    return frozenset(name.partition(".")[0] for name in core().available_devices)
 
 
 def _link(source: Path, target: Path) -> bool:
