@@ -16,7 +16,13 @@ from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import boxes, first_page, op_facts, runtimes, shapes_in_words
-from editor.exports.measured_words import headline, in_words
+from editor.exports.measured_words import (
+    ERROR_HEAD,
+    accuracy_in_words,
+    error_cells,
+    headline,
+    in_words,
+)
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -396,30 +402,20 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _accuracy_words(accuracy: Mapping[str, Any] | None) -> list[str]:
-    if accuracy is None:
-        return []
-    from editor.exports.accuracy_report import in_words
-
-    return in_words(accuracy)
-
-
 def _accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
     """The verdict, and the tensors at the ends of subgraphs that are furthest from their references."""
-    words = _accuracy_words(accuracy)
-    lines = ["", "## Accuracy", "", *(f"- {_cell(line)}" for line in words)]
+    words = (f"- {_cell(line)}" for line in accuracy_in_words(accuracy))
+    lines = ["", "## Accuracy", "", *words]
     if accuracy["worst"]:
         lines += ["", "Worst at the ends of subgraphs:", "", *_error_table(accuracy["worst"])]
     return lines
 
 
 def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    from editor.exports.accuracy_report import HEAD, cells_of
-
     return [
-        f"| {' | '.join(HEAD)} |",
-        f"|{' --- |' * len(HEAD)}",
-        *(f"| {' | '.join(map(_cell, cells_of(row)))} |" for row in rows),
+        f"| {' | '.join(ERROR_HEAD)} |",
+        f"|{' --- |' * len(ERROR_HEAD)}",
+        *(f"| {' | '.join(map(_cell, error_cells(row)))} |" for row in rows),
     ]
 
 
@@ -657,7 +653,7 @@ def _layout(
         "predicted": placement.price(costs_of(placement.graph, placement.devices, source)).total,
         "boxes": boxes(placement),
         "measured": in_words(report),
-        "accuracy": _accuracy_words(report["accuracy"]),
+        "accuracy": accuracy_in_words(report["accuracy"]) if report["accuracy"] else [],
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         **placed(placement, ops, reasons),
     }

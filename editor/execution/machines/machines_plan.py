@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -310,7 +311,9 @@ class MachinesPlan(CompiledPlan):
             if _HERE in machines
         ]
         here = asyncio.ensure_future(
-            run_program(fleet.here, values, self._sender(run), outputs.get(_HERE, ()), fleet.pool)
+            run_program(
+                fleet.here, values, partial(self._send, run), outputs.get(_HERE, ()), fleet.pool
+            )
         )
         try:
             await asyncio.gather(*work.values(), *takes, here)
@@ -368,18 +371,15 @@ class MachinesPlan(CompiledPlan):
         values.arrived[name] = perf_counter()
         values.set(name, value)
 
-    def _sender(self, run: str) -> Any:
-        async def send(name: str, machine: str, value: Narrow) -> None:
-            await self._fleet.ask(
-                self._fleet.shares[machine],
-                "hetero_put",
-                (run,),
-                run=run,
-                name=name,
-                value=message_of(value),
-            )
-
-        return send
+    async def _send(self, run: str, name: str, machine: str, value: Narrow) -> None:
+        await self._fleet.ask(
+            self._fleet.shares[machine],
+            "hetero_put",
+            (run,),
+            run=run,
+            name=name,
+            value=message_of(value),
+        )
 
     def _abandon(self, run: str, error: BaseException) -> None:
         """Tells the machines that are left; does not wait for them."""
