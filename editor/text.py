@@ -229,7 +229,7 @@ def spreadsheet_cell(value: object) -> object:
     """A cell of a CSV file. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
     return (
         f"'{value}"
-        if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value)
+        if isinstance(value, str) and _FORMULA.match(value) and not is_number(value)
         else value
     )
 
@@ -248,7 +248,8 @@ def from_spreadsheet_cell(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

@@ -508,9 +508,8 @@ def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
     """Initializers that are also graph outputs, by name."""
     from onnx import TensorProto, numpy_helper
 
-    result: dict[str, Value] = {}
-    for tensor in graph.outputs.tolist():
-        proto = cutter.initializers.get(graph.tensor_names[tensor])
-        if isinstance(proto, TensorProto):
-            result[graph.tensor_names[tensor]] = numpy_helper.to_array(proto, str(graph.folder))
-    return result
+    return {
+        name: numpy_helper.to_array(proto, str(graph.folder))
+        for name in (graph.tensor_names[tensor] for tensor in graph.outputs.tolist())
+        if isinstance(proto := cutter.initializers.get(name), TensorProto)
+    }

@@ -152,12 +152,13 @@ def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
 
 def _outputs_of(graph: Graph, ops: list[int]) -> list[str]:
     """Outputs of these ops that other ops read."""
-    own, outputs = set(ops), []
-    for op in ops:
-        for tensor in graph.op_outputs[op].tolist():
-            if tensor >= 0 and not own.issuperset(graph.readers[tensor].tolist()):
-                outputs.append(graph.tensor_names[tensor])
-    return outputs
+    own = set(ops)
+    return [
+        graph.tensor_names[tensor]
+        for op in ops
+        for tensor in graph.op_outputs[op].tolist()
+        if tensor >= 0 and not own.issuperset(graph.readers[tensor].tolist())
+    ]
 
 
 def _model_of(
@@ -203,13 +204,12 @@ def shape_values(
     )
     dense = {name: tensor for name, tensor in constants.items() if isinstance(tensor, TensorProto)}
     values = StaticValues(source, types, dense, EXACT_TYPES)
-    result: dict[str, TensorProto] = {}
-    for op in graph.order.tolist():
-        value = values.compute(source.graph.node[op])
-        if value is not None:
-            name = source.graph.node[op].output[0]
-            result[name] = numpy_helper.from_array(value, name)
-    return result
+    nodes = (source.graph.node[op] for op in graph.order.tolist())
+    return {
+        node.output[0]: numpy_helper.from_array(value, node.output[0])
+        for node in nodes
+        if (value := values.compute(node)) is not None
+    }
 
 
 _OLDEST_IR_VERSION = 4
@@ -281,7 +281,7 @@ class Cutter:
         outputs = [
             graph.tensor_names[t]
             for t in dict.fromkeys(graph.outputs.tolist())
-            if not self._has_no_op(t)
+            if graph.tensor_kind[t] == TensorKind.OP_OUTPUT
         ]
         outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
         ops = [
@@ -323,9 +323,6 @@ class Cutter:
             self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT
             and name in self.known
         )
-
-    def _has_no_op(self, tensor: int) -> bool:
-        return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
     def _model(
         self,

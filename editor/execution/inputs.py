@@ -44,7 +44,7 @@ def read_inputs(graph: Graph, path: Path, some: bool = False) -> dict[str, Value
     Raises:
         ExecutionError: the file is damaged, or an input is missing, unknown or of the wrong shape or type.
     """
-    if _is_media(path):
+    if path.suffix.lower() in _IMAGES | _SOUNDS:
         return _read_media(graph, path)
     try:
         values = _read_arrays(graph, path)
@@ -102,8 +102,7 @@ def _values_of(
         name, index = _place(graph, known, file_name.removesuffix(".npy"))
         with opened() as file:
             found, shape = _header(file)
-        kind = _element(graph.tensor_types[graph.tensor_index[name]])
-        dtype = numpy_dtype(kind)
+        dtype = numpy_dtype(_element(graph.tensor_types[graph.tensor_index[name]]))
         read_as = found if dtype is None or not _holds(found, dtype) else dtype
         if index is None:
             _check_array(graph, name, read_as, shape)
@@ -153,10 +152,6 @@ def _place(graph: Graph, known: Sequence[str], name: str) -> tuple[str, int | No
 
 def _is_sequence(kind: str) -> bool:
     return "sequence(" in kind
-
-
-def _is_optional(kind: str) -> bool:
-    return kind.startswith("optional(")
 
 
 def _element(kind: str) -> str:
@@ -305,7 +300,9 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
 def with_absent(graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
     """The values, with None for each optional input that has none."""
     absent = [
-        graph.tensor_names[t] for t in graph.inputs.tolist() if _is_optional(graph.tensor_types[t])
+        graph.tensor_names[t]
+        for t in graph.inputs.tolist()
+        if graph.tensor_types[t].startswith("optional(")
     ]
     return {**dict.fromkeys(absent), **values}
 
@@ -364,11 +361,6 @@ _IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
 _SOUNDS = frozenset({".flac", ".mp3", ".ogg", ".wav"})
 _CHANNELS = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 26
-
-
-def _is_media(path: Path) -> bool:
-    """Whether a file is an image or a sound, by its name."""
-    return path.suffix.lower() in _IMAGES | _SOUNDS
 
 
 def _read_media(graph: Graph, path: Path) -> dict[str, Value]:

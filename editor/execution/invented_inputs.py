@@ -62,7 +62,10 @@ def _first_accepted(graph: Graph, tried: Sequence[Mapping[str, Value]]) -> int:
     """The number of the first inputs with which the unsplit model runs on ONNX Runtime's CPU; else 0."""
     compiled = compile_whole(graph, stand_in(graph.format))
     for i, values in enumerate(tried):
-        if any(_equal(values, before) for before in tried[:i]):
+        if any(
+            all(np.array_equal(value, before[name]) for name, value in values.items())
+            for before in tried[:i]
+        ):
             continue
         with contextlib.suppress(ExecutionError):
             compiled.run(values)
@@ -70,16 +73,13 @@ def _first_accepted(graph: Graph, tried: Sequence[Mapping[str, Value]]) -> int:
     return 0
 
 
-def _equal(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
-    return all(np.array_equal(value, others[name]) for name, value in some.items())
-
-
 def _invented(graph: Graph, manner: Manner, seed: int) -> tuple[InventedInputs, bool]:
     """Inputs, and whether nothing about them is a guess."""
     inventor = Inventor(graph, manner, np.random.default_rng(seed))
     left, values, sure = limits.half_of_machine(), InventedInputs(), True
     for tensor in graph.inputs.tolist():
-        left -= _random_bytes(graph, tensor)
+        # numpy counts dimensions of size 0 as 1, and makes numbers of 8 bytes first.
+        left -= 8 * prod(d or 1 for d in graph.tensor_shapes[tensor] or () if isinstance(d, int))
         if left < 0:
             raise _too_large(graph, tensor)
         kind = graph.tensor_types[tensor]
@@ -103,11 +103,6 @@ def _invented(graph: Graph, manner: Manner, seed: int) -> tuple[InventedInputs, 
             raise _too_large(graph, tensor) from error
         sure = sure and known
     return values, sure
-
-
-def _random_bytes(graph: Graph, tensor: int) -> int:
-    """Bytes of a random value; numpy counts dimensions of size 0 as 1, and makes numbers of 8 bytes first."""
-    return 8 * prod(d or 1 for d in graph.tensor_shapes[tensor] or () if isinstance(d, int))
 
 
 def _too_large(graph: Graph, tensor: int) -> ExecutionError:

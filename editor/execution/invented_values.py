@@ -323,8 +323,7 @@ class Inventor:
 
     def _image_size(self, count: int) -> Array:
         images = [s for t in self.graph.inputs.tolist() if len(s := self._shape(t)) == 4]
-        size = images[0][-2:] if images else (224, 224)
-        return np.resize(size, count)
+        return np.resize(images[0][-2:] if images else (224, 224), count)
 
     def _real_numbers(self, tensor: int, name: str, shape: tuple[int, ...]) -> tuple[Array, bool]:
         read_as = {

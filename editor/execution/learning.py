@@ -22,7 +22,7 @@ from editor.execution.inputs import overridden_initializers
 from editor.graph.graph import TensorKind
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Subgraph
-from editor.runtimes.base import CompileOptions, Value
+from editor.runtimes.base import CompileOptions, Value, summarize_error
 from editor.runtimes.lessons import keep_lessons
 from editor.runtimes.registry import stand_in
 from editor.text import pluralize
@@ -156,8 +156,7 @@ def without(placement: Placement, lesson: Lesson) -> Placement:
     Raises:
         ExecutionError: pins, or what the other devices can run, leave no other place for them.
     """
-    keys = placement.graph.op_keys
-    refused = [lesson.reasons.get(key, "") for key in keys]
+    refused = [lesson.reasons.get(key, "") for key in placement.graph.op_keys]
     capabilities = [
         capability.without(refused) if device.name == lesson.device else capability
         for device, capability in zip(
@@ -324,6 +323,4 @@ def _names(placement: Placement, ops: Sequence[int]) -> str:
 
 
 def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = _WHERE.sub("", lines[0]) if lines else ""
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return summarize_error(ExecutionError(text), [_WHERE], _LONGEST)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,8 +116,7 @@ def arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
 
 def _arrays(graph: Graph, tensors: Sequence[int]) -> dict[int, Numbers]:
     values = _Values(graph)
-    found = {tensor: values.array(tensor) for tensor in tensors}
-    return {tensor: array for tensor, array in found.items() if array is not None}
+    return {t: array for t in tensors if (array := values.array(t)) is not None}
 
 
 def _digests(graph: Graph) -> dict[int, bytes]:
@@ -124,11 +124,11 @@ def _digests(graph: Graph) -> dict[int, bytes]:
     read = np.zeros(len(graph.tensor_names), bool)
     for op in np.flatnonzero(~graph.op_is_constant).tolist():
         read[graph.op_reads[op]] = True
-    found = {}
-    for tensor in np.flatnonzero(read & graph.tensor_is_constant).tolist():
-        if (digest := values.digest(tensor)) is not None:
-            found[tensor] = digest
-    return found
+    return {
+        tensor: digest
+        for tensor in np.flatnonzero(read & graph.tensor_is_constant).tolist()
+        if (digest := values.digest(tensor)) is not None
+    }
 
 
 class _Values:
@@ -144,10 +144,8 @@ class _Values:
         proto = self.cutter.folded.get(name) or self.cutter.initializers.get(name)
         if isinstance(proto, TensorProto):
             if is_external(proto):
-                copy = TensorProto()
-                copy.CopyFrom(proto)
-                load_tensor(copy, self.graph.folder)
-                proto = copy
+                proto = deepcopy(proto)
+                load_tensor(proto, self.graph.folder)
             try:
                 return np.asarray(numpy_helper.to_array(proto))
             except (ValueError, TypeError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from editor.errors import ExportError
 from editor.execution.measure.accuracy import COLUMNS, Accuracy, TensorError, accuracy_of, row_of
 from editor.files import finite
 from editor.placement.placement import Placement
-from editor.text import pluralize
 
 _MOST_BYTES = 256 << 20
 """Half a million tensors."""
@@ -42,7 +40,11 @@ def read_accuracy(path: str, placement: Placement) -> Accuracy:
 def accuracy_report(found: Accuracy, placement: Placement) -> dict[str, Any]:
     """The accuracy as a part of a report's JSON."""
     ends = {name for subgraph in placement.subgraphs for name in subgraph.outputs}
-    worst = sorted((one for one in found.tensors if one.tensor in ends), key=_excess, reverse=True)
+    worst = sorted(
+        (one for one in found.tensors if one.tensor in ends),
+        key=lambda one: one.relative / one.tolerance,
+        reverse=True,
+    )
     rows: dict[str, Any] = finite(
         {
             "reference": found.reference,
@@ -56,11 +58,6 @@ def accuracy_report(found: Accuracy, placement: Placement) -> dict[str, Any]:
         }
     )
     return rows
-
-
-def _excess(one: TensorError) -> float:
-    """How far a tensor is from its reference, in tolerances."""
-    return one.relative / one.tolerance
 
 
 def _row(one: TensorError) -> dict[str, object]:
@@ -78,41 +75,3 @@ def noisiest(found: Accuracy, placement: Placement) -> dict[str, tuple[object, .
         one.key: (one.relative, one.noise, one.snr, one.tolerance, "yes" if one.ok else "no")
         for one in sorted(found.tensors, key=lambda one: one.noise)
     }
-
-
-HEAD = ("tensor", "op", "device", "relative error", "tolerance", "SNR", "noise")
-"""The columns of a table of ``cells_of``."""
-
-
-def cells_of(row: Mapping[str, Any]) -> Sequence[str]:
-    """A row of the table of a report."""
-    relative, snr = row["relative"], row["snr_db"]
-    return (
-        row["tensor"],
-        f"{row['name']} ({row['type']})",
-        row["device"],
-        ("not finite" if relative is None else f"{relative:.2g}")
-        + ("" if row["ok"] else " **outside**"),
-        f"{row['tolerance']:g}",
-        f"{snr:.1f} dB" if snr is not None else "equal" if row["origin"] == "none" else "none",
-        "" if row["origin"] == "none" else row["origin"],
-    )
-
-
-def in_words(accuracy: Mapping[str, Any]) -> list[str]:
-    """The verdict, the first op outside its tolerance and the notes, as sentences."""
-    count = pluralize(len(accuracy["tensors"]), "tensor")
-    ends = "" if accuracy["every_tensor"] else " at the ends of subgraphs"
-    verdict = (
-        "all are within their tolerances"
-        if accuracy["within_tolerance"]
-        else f"{accuracy['outside']:,} outside their tolerances"
-    )
-    lines = [f"{count}{ends} compared with {accuracy['reference']}: {verdict}."]
-    if (first := accuracy["first"]) is not None:
-        relative = "not finite" if first["relative"] is None else f"{first['relative']:.2g}"
-        lines.append(
-            f"The first outside its tolerance, in the order of the run: {first['tensor']} of {first['name']} ({first['type']}) "
-            f"on {first['device']}, relative error {relative} of {first['tolerance']:g} allowed."
-        )
-    return [*lines, *(f"{note[:1].upper()}{note[1:]}." for note in accuracy["notes"])]

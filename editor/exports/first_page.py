@@ -236,8 +236,7 @@ def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
             f"In mode {other['mode']}: {speed_of(other, unit)}." if other else "",
             tokens,
         ]
-        against = _against(measured, many, alone, unit)[0]
-        words = " ".join(filter(None, [against, *besides]))
+        words = " ".join(filter(None, [_against(measured, many, alone, unit)[0], *besides]))
     kind = str(Kind.MEASUREMENT) if real else basis
     if token := _token(report):
         run = f"A run takes {figure} ({kind})."

@@ -135,8 +135,12 @@ def notes(used: list[Device]) -> list[str]:
     return [
         f"the CPU runs the ops of {d.name}: onnxruntime-genai has no provider for it"
         for d in used
-        if provider_of(d) not in (CPU, *_NAMES)
+        if not _is_own(d)
     ]
+
+
+def _is_own(device: Device) -> bool:
+    return provider_of(device) in (CPU, *_NAMES)
 
 
 def limits(placement: Placement, prompt: Placement | None = None) -> str:
@@ -186,14 +190,9 @@ def _limit(config: Any, tokens: int) -> list[str]:
 
 def left_out(placement: Placement) -> str:
     """What the folder does not keep of a plan, in a line."""
-
-    def runs(device: Device) -> str:
-        return runs_on(device) if is_own(device) else "the CPU"
-
-    def is_own(device: Device) -> bool:
-        return provider_of(device) in (CPU, *_NAMES)
-
-    return shortfall(placement, runs, is_own, parts=True)
+    return shortfall(
+        placement, lambda d: runs_on(d) if _is_own(d) else "the CPU", _is_own, parts=True
+    )
 
 
 def _options(device: Device) -> dict[str, Any]:

@@ -66,17 +66,11 @@ def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
 
 def conflicts(placement: Placement) -> dict[str, list[str]]:
     """Op type -> its devices, for types on several devices, which no table of Glow can express."""
-    graph, subgraph_of_op, device = (
-        placement.graph,
-        placement.division.subgraph_of_op,
-        placement.assignment.device,
-    )
+    graph, device = placement.graph, placement.assignment.device
     devices_of_type: dict[str, dict[str, None]] = {}
-    for op in range(len(graph)):
-        if subgraph_of_op[op] >= 0:
-            devices_of_type.setdefault(graph.op_types[op], {})[
-                placement.devices[device[op]].name
-            ] = None
+    for op in placement.placed_ops.tolist():
+        name = placement.devices[device[op]].name
+        devices_of_type.setdefault(graph.op_types[op], {})[name] = None
     return {kind: list(names) for kind, names in sorted(devices_of_type.items()) if len(names) > 1}
 
 
@@ -92,21 +86,11 @@ def _table(placement: Placement) -> str:
             for kind, names in clash.items()
         ]
         return "\n".join([*lines, "[]"]) + "\n"
-    graph, subgraph_of_op, device = (
-        placement.graph,
-        placement.division.subgraph_of_op,
-        placement.assignment.device,
-    )
+    device = placement.assignment.device
+    kinds = {op: _kind(placement.graph, op) for op in placement.placed_ops.tolist()}
     entries = []
     for i, d in enumerate(placement.devices):
-        kinds = {
-            _kind(graph, op)
-            for op in range(len(graph))
-            if subgraph_of_op[op] >= 0 and device[op] == i
-        }
-        rest = sorted(
-            {_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0} - kinds
-        )
+        rest = sorted(set(kinds.values()) - {kind for op, kind in kinds.items() if device[op] == i})
         parameters = (
             [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}']
             if rest

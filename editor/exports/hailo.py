@@ -63,12 +63,11 @@ def _arguments(graph: Graph, part: Subgraph, names: list[str]) -> dict[str, Any]
 def _first(graph: Graph, part: Subgraph) -> dict[int, int]:
     """Ops that read what comes into a subgraph, in its order, each with the first such tensor."""
     entering = {graph.tensor_index[name] for name in part.inputs}
-    found: dict[int, int] = {}
-    for op in (graph.key_index[key] for key in part.ops):
-        reads = [t for t in graph.op_reads[op].tolist() if t in entering]
-        if reads:
-            found[op] = reads[0]
-    return found
+    return {
+        op: reads[0]
+        for op in (graph.key_index[key] for key in part.ops)
+        if (reads := [t for t in graph.op_reads[op].tolist() if t in entering])
+    }
 
 
 def _last(graph: Graph, part: Subgraph) -> list[int]:

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from math import prod
 from pathlib import Path
 from types import TracebackType
@@ -81,8 +82,7 @@ class WeightsFile:
         Raises:
             ExportError: the disk is full, or weights of the model cannot be read.
         """
-        model = ModelProto()
-        model.CopyFrom(source)
+        model = deepcopy(source)
         try:
             own = {tensor.name for tensor in model.graph.initializer}
             for tensor in external_tensors(model):  # in attributes and bodies
@@ -117,13 +117,10 @@ class WeightsFile:
 
     def _values(self, tensor: TensorProto) -> bytes:
         if is_external(tensor):
-            whole = TensorProto()
-            whole.CopyFrom(tensor)
+            whole = deepcopy(tensor)
             load_tensor(whole, self._folder)
             return bytes(whole.raw_data)
-        if tensor.raw_data:
-            return bytes(tensor.raw_data)
-        return numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name).raw_data
+        return tensor.raw_data or numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
 
     def _write(self, values: bytes) -> tuple[int, int]:
         self._file.write(bytes(-self._file.tell() % _ALIGN))
@@ -163,7 +160,18 @@ def groups_of(placement: Placement, device: Device) -> Placement:
     for op in graph.order[subgraph[graph.order] >= 0].tolist():
         begin = op
         if mine[op] and graph.op_types[op] in FUSIBLE_TYPES:
-            begin = _group_before(graph, op, first, last, size, subgraph, mine, outputs)
+            before = [
+                p
+                for p in graph.predecessors[op].tolist()
+                if mine[p]
+                and subgraph[p] == subgraph[op]
+                and graph.successors[p].tolist() == [op]
+                and last.get(int(first[p])) == p
+                and size[int(first[p])] < MOST_OPS
+                and outputs.isdisjoint(graph.op_outputs[p].tolist())
+            ]
+            if before:
+                begin = int(first[max(before, key=lambda p: int(graph.rank[p]))])
         first[op], last[begin] = begin, op
         size[begin] = size.get(begin, 0) + 1
     order = sorted(last, key=lambda begin: int(graph.rank[last[begin]]))
@@ -201,30 +209,6 @@ def _divided(placement: Placement, device: Device, mine: Bools, group: Ints) -> 
     others = [d for d in placement.devices if d.name != device.name]
     number = np.where(mine, 0, 1).astype(np.int64) if others else np.zeros(len(mine), np.int64)
     return placement_of_groups(placement.graph, [device, *others], number, group)
-
-
-def _group_before(
-    graph: Graph,
-    op: int,
-    first: Ints,
-    last: dict[int, int],
-    size: dict[int, int],
-    subgraph: Ints,
-    mine: Bools,
-    outputs: set[int],
-) -> int:
-    """First op of the group that an op joins; the op itself where it joins none."""
-    before = [
-        p
-        for p in graph.predecessors[op].tolist()
-        if mine[p]
-        and subgraph[p] == subgraph[op]
-        and graph.successors[p].tolist() == [op]
-        and last.get(int(first[p])) == p
-        and size[int(first[p])] < MOST_OPS
-        and outputs.isdisjoint(graph.op_outputs[p].tolist())
-    ]
-    return int(first[max(before, key=lambda p: int(graph.rank[p]))]) if before else op
 
 
 def signature(model: ModelProto) -> str:

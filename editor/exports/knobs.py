@@ -74,8 +74,7 @@ def write_webgpu(
     """
     graph = placement.graph
     names, model, written = with_names(placement, out_dir, stamp)
-    chosen = device_of(placement, device, WEBGPU)
-    off = [names[op] for op in ops_off(placement, chosen)]
+    off = [names[op] for op in ops_off(placement, device_of(placement, device, WEBGPU))]
     if broken := next((name for name in off if len(name.splitlines()) != 1), None):
         raise ExportError(
             f"the name {broken!r} has more than one line, which forceCpuNodeNames cannot have"

@@ -45,8 +45,7 @@ def write_litert(
     open_copy(graph)  # which finds that the file changed
     operators = run(operators_of, graph.path, what="reading operators of", path=graph.path)
     maker = {name: number for number, (_, made) in enumerate(operators) for name in made}
-    off = set(ops_off(placement, chosen))
-    side, torn = _sides(placement, maker, off)
+    side, torn = _sides(placement, maker, set(ops_off(placement, chosen)))
     readers: dict[str, list[int]] = {}
     for number, (reads, _) in enumerate(operators):
         for name in reads:

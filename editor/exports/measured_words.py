@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from editor.exports.benchmark_file import DATE
@@ -92,3 +92,41 @@ def headline(report: Mapping[str, Any]) -> str:
         speed = speed_of(measured, totals["rate_unit"])
         return f"Throughput: {speed} (measurement){beside}{energy}"
     return f"Latency: {human_seconds(measured['median'])} (measurement), {named} {latency}{energy}"
+
+
+ERROR_HEAD = ("tensor", "op", "device", "relative error", "tolerance", "SNR", "noise")
+"""The columns of a table of ``error_cells``."""
+
+
+def error_cells(row: Mapping[str, Any]) -> Sequence[str]:
+    """A row of the table of a report."""
+    relative, snr = row["relative"], row["snr_db"]
+    return (
+        row["tensor"],
+        f"{row['name']} ({row['type']})",
+        row["device"],
+        ("not finite" if relative is None else f"{relative:.2g}")
+        + ("" if row["ok"] else " **outside**"),
+        f"{row['tolerance']:g}",
+        f"{snr:.1f} dB" if snr is not None else "equal" if row["origin"] == "none" else "none",
+        "" if row["origin"] == "none" else row["origin"],
+    )
+
+
+def accuracy_in_words(accuracy: Mapping[str, Any]) -> list[str]:
+    """The verdict, the first op outside its tolerance and the notes, as sentences."""
+    count = pluralize(len(accuracy["tensors"]), "tensor")
+    ends = "" if accuracy["every_tensor"] else " at the ends of subgraphs"
+    verdict = (
+        "all are within their tolerances"
+        if accuracy["within_tolerance"]
+        else f"{accuracy['outside']:,} outside their tolerances"
+    )
+    lines = [f"{count}{ends} compared with {accuracy['reference']}: {verdict}."]
+    if (first := accuracy["first"]) is not None:
+        relative = "not finite" if first["relative"] is None else f"{first['relative']:.2g}"
+        lines.append(
+            f"The first outside its tolerance, in the order of the run: {first['tensor']} of {first['name']} ({first['type']}) "
+            f"on {first['device']}, relative error {relative} of {first['tolerance']:g} allowed."
+        )
+    return [*lines, *(f"{note[:1].upper()}{note[1:]}." for note in accuracy["notes"])]

@@ -7,6 +7,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +162,7 @@ def write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> 
     Raises:
         ExportError: its weights changed, or the file cannot be written.
     """
-    model = ModelProto()
-    model.CopyFrom(source)
+    model = deepcopy(source)
     stamp_model(model, stamp)
     try:
         load_external_data(model, folder)

@@ -12,7 +12,6 @@ from typing import Any
 from editor.exports.dot import device_colour
 from editor.exports.knobs import unique_names
 from editor.files import json_text, safe_stem, write_atomic
-from editor.graph.graph import Graph
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.placement import Placement
 
@@ -23,7 +22,9 @@ def write_model_explorer(placement: Placement, out_dir: Path, stamp: str = "") -
     """Writes ``<model>_device.json``, ``<model>_time.json`` and ``<model>_reason.json``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     costs, basis = costs_of_plan(placement)
-    device, nodes = placement.assignment.device, _node_keys(graph)
+    # A node is found in TensorFlow Lite by a tensor that it makes, in ONNX by its name.
+    nodes = graph.op_keys if graph.source == "tflite" else unique_names(graph)
+    device = placement.assignment.device
     placed = [op for op in graph.order.tolist() if placement.division.subgraph_of_op[op] >= 0]
     colour = {op: device_colour(int(device[op])) for op in placed}
     devices = {
@@ -49,8 +50,3 @@ def write_model_explorer(placement: Placement, out_dir: Path, stamp: str = "") -
         write_atomic(out_dir / f"{stem}_{what}.json", json_text(content))
         for what, content in data.items()
     ]
-
-
-def _node_keys(graph: Graph) -> list[str]:
-    """[op] what a node is found by: in TensorFlow Lite a tensor that it makes, in ONNX its name."""
-    return list(graph.op_keys) if graph.source == "tflite" else unique_names(graph)

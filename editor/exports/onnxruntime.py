@@ -69,8 +69,7 @@ def name_patterns(targets: Mapping[str, str], most_text: int) -> dict[str, str] 
     names = sorted(targets)
     patterns: dict[str, str] = {}
     for start, stop in _groups_by_character(names, 0, len(names), 0):
-        root = _tree(names, targets, start, stop)
-        cost, chosen = _choose(root)
+        cost, chosen = _choose(_tree(names, targets, start, stop))
         if cost is None:
             return None
         patterns.update(chosen)
@@ -292,7 +291,8 @@ def write_onnxruntime(
     limited = [d for d in used if d.memory is not None]
     cuda = [d for d in limited if provider_of(d) == CUDA or onnxruntime_target(d).startswith("gpu")]
     if budget != "no" and len(cuda) == 1:
-        document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
+        # KiB, a comma, and no statistics file.
+        document["session"][BUDGET] = f"{max((cuda[0].memory or 0) // 1024, 1)},"
     for key, value in document["session"].items():
         _check_accepted(key, value)
     document |= {
@@ -337,15 +337,6 @@ def _marks(placement: Placement) -> dict[str, str]:
 def _in_use(placement: Placement) -> list[Device]:
     """Devices that ops are on, those of constants too."""
     return [d for d in placement.devices if d.name in set(placement.affinity.values())]
-
-
-def budget_setting(limit: int) -> str:
-    """Value of the setting for the CUDA provider's memory budget: KiB, a comma, and no statistics file.
-
-    Args:
-        limit: bytes.
-    """
-    return f"{max(limit // 1024, 1)},"
 
 
 def _annotate(model: ModelProto, marks: Sequence[str]) -> None:

@@ -79,14 +79,11 @@ def properties_of(device: Device) -> dict[str, Any]:
 
 def left_out(placement: Placement) -> str:
     """What the script does not keep of a plan, in a line."""
-
-    def runs_on(device: Device) -> str:
-        return f"OpenVINO's {openvino_name(device)}" if _is_known(device) else ""
-
-    def is_own(device: Device) -> bool:
-        return bool(openvino_device(device)) or device.backend.upper() in GENERIC
-
-    return shortfall(placement, runs_on, is_own)
+    return shortfall(
+        placement,
+        lambda device: f"OpenVINO's {openvino_name(device)}" if _is_known(device) else "",
+        lambda device: bool(openvino_device(device)) or device.backend.upper() in GENERIC,
+    )
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:

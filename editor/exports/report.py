@@ -16,7 +16,13 @@ from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import boxes, first_page, op_facts, runtimes, shapes_in_words
-from editor.exports.measured_words import headline, in_words
+from editor.exports.measured_words import (
+    ERROR_HEAD,
+    accuracy_in_words,
+    error_cells,
+    headline,
+    in_words,
+)
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -268,25 +274,24 @@ def write_csv(
     if accuracy:
         columns += ERRORS
     rows: list[tuple[object, ...]] = []
-    for op in range(len(graph)):
-        if subgraph_of_op[op] >= 0:
-            why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
-            rows.append(
-                (
-                    graph.op_keys[op],
-                    why.device,
-                    graph.type_label(op),
-                    graph.op_names[op],
-                    int(subgraph_of_op[op]),
-                    "yes" if why.pinned else "no",
-                    int(flops[op]),
-                    int(moved[op]),
-                    f"{costs.op[op, device]:.4g}",
-                    kinds[device],
-                    why.because,
-                    *added.get(graph.op_keys[op], ()),
-                )
+    for op in placement.placed_ops.tolist():
+        why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
+        rows.append(
+            (
+                graph.op_keys[op],
+                why.device,
+                graph.type_label(op),
+                graph.op_names[op],
+                int(subgraph_of_op[op]),
+                "yes" if why.pinned else "no",
+                int(flops[op]),
+                int(moved[op]),
+                f"{costs.op[op, device]:.4g}",
+                kinds[device],
+                why.because,
+                *added.get(graph.op_keys[op], ()),
             )
+        )
     comment = f"# {stamp}\n" if stamp else ""
     return [
         write_atomic(
@@ -397,30 +402,20 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _accuracy_words(accuracy: Mapping[str, Any] | None) -> list[str]:
-    if accuracy is None:
-        return []
-    from editor.exports.accuracy_report import in_words
-
-    return in_words(accuracy)
-
-
 def _accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
     """The verdict, and the tensors at the ends of subgraphs that are furthest from their references."""
-    words = _accuracy_words(accuracy)
-    lines = ["", "## Accuracy", "", *(f"- {_cell(line)}" for line in words)]
+    words = (f"- {_cell(line)}" for line in accuracy_in_words(accuracy))
+    lines = ["", "## Accuracy", "", *words]
     if accuracy["worst"]:
         lines += ["", "Worst at the ends of subgraphs:", "", *_error_table(accuracy["worst"])]
     return lines
 
 
 def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    from editor.exports.accuracy_report import HEAD, cells_of
-
     return [
-        f"| {' | '.join(HEAD)} |",
-        f"|{' --- |' * len(HEAD)}",
-        *(f"| {' | '.join(map(_cell, cells_of(row)))} |" for row in rows),
+        f"| {' | '.join(ERROR_HEAD)} |",
+        f"|{' --- |' * len(ERROR_HEAD)}",
+        *(f"| {' | '.join(map(_cell, error_cells(row)))} |" for row in rows),
     ]
 
 
@@ -650,18 +645,15 @@ def _layout(
     source: str,
     report: Mapping[str, Any],
 ) -> dict[str, Any]:
-    graph = placement.graph
     number = [devices.index(d.name) for d in placement.devices]
-    costs = costs_of(graph, placement.devices, source)
-    predicted = placement.price(costs).total
     return {
         "name": name,
         "report": report,
         "headline": headline(report),
-        "predicted": predicted,
+        "predicted": placement.price(costs_of(placement.graph, placement.devices, source)).total,
         "boxes": boxes(placement),
         "measured": in_words(report),
-        "accuracy": _accuracy_words(report["accuracy"]),
+        "accuracy": accuracy_in_words(report["accuracy"]) if report["accuracy"] else [],
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         **placed(placement, ops, reasons),
     }

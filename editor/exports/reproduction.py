@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -150,8 +151,7 @@ def _tensors(graph: Graph, op: int) -> frozenset[str]:
 
 def _with_weights(submodel: SubModel, graph: Graph, op: int) -> tuple[ModelProto, list[str]]:
     """A copy in one piece, whose large weights are random; and the names of these."""
-    model = ModelProto()
-    model.CopyFrom(submodel.model)
+    model = deepcopy(submodel.model)
     for node in model.graph.node:
         node.name = graph.op_names[op] or graph.op_keys[op]
     replaced, total = [], 0
@@ -304,7 +304,7 @@ def _readme(
     numbers = dict.fromkeys((*graph.op_reads[op].tolist(), *graph.op_outputs[op].tolist()))
     rows = [
         f"| `{_cell(graph.tensor_names[t])}` | {roles.get(graph.tensor_names[t], 'output')} | "
-        f"{graph.tensor_types[t] or '?'} | {_shape(graph, t)} |"
+        f"{graph.tensor_types[t] or '?'} | {graph.shape_label(t)} |"
         for t in numbers
         if t >= 0
     ]
@@ -331,8 +331,3 @@ def _readme(
         notes="".join(f"Note: {_prose(text)}.\n\n" for text in notes),
         stamp=stamp or "Hetero Editor",
     )
-
-
-def _shape(graph: Graph, tensor: int) -> str:
-    shape = graph.tensor_shapes[tensor]
-    return "?" if shape is None else "x".join(map(str, shape)) or "scalar"

@@ -25,23 +25,22 @@ def tvm_notes(used: Sequence[Device]) -> list[str]:
     return [
         f"TVM's target for the ops of {d.name} is {_ANY}, which is the processor: give the device a property `target`"
         for d in used
-        if not d.properties.get("target") and d.device not in _TARGETS
+        if not _is_own(d)
     ]
+
+
+def _is_own(device: Device) -> bool:
+    return bool(device.properties.get("target")) or device.device in _TARGETS
 
 
 def left_out(placement: Placement) -> str:
     """What the script does not keep of a plan, in a line."""
-
-    def is_own(device: Device) -> bool:
-        return bool(device.properties.get("target")) or device.device in _TARGETS
-
-    return shortfall(placement, lambda device: f"TVM's {tvm_target(device)}", is_own, parts=True)
+    return shortfall(placement, lambda device: f"TVM's {tvm_target(device)}", _is_own, parts=True)
 
 
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
-    subgraph_of_op = placement.division.subgraph_of_op
     document = {
         "format": "hetero-editor/tvm",
         "version": 1,
@@ -56,8 +55,7 @@ def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
         },
         "ops": {
             graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
-            for op in range(len(graph))
-            if subgraph_of_op[op] >= 0
+            for op in placement.placed_ops.tolist()
         },
         "subgraphs": [
             {"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}

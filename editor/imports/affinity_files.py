@@ -442,17 +442,21 @@ def _from_onnx(path: Path) -> ImportedAffinities:
     if affinities:
         return _checked("ONNX device configurations", affinities, path)
     names = _names_of_annotations(path)
-    for key, node in zip(keys, model.graph.node, strict=True):
-        for prop in node.metadata_props:
-            if prop.key == "layer_ann":
-                affinities[key] = names.get(prop.value, prop.value)
+    affinities = {
+        key: names.get(prop.value, prop.value)
+        for key, node in zip(keys, model.graph.node, strict=True)
+        for prop in node.metadata_props
+        if prop.key == "layer_ann"
+    }
     if affinities:
         return _checked("ONNX Runtime annotations", affinities, path)
     found = next((p.value for p in model.metadata_props if p.key == "split_assignments"), "")
     splits = dict(entry.rpartition("=")[::2] for entry in found.split(";") if entry)
-    for key, node in zip(keys, model.graph.node, strict=True):
-        if split := _olive_split(node.name, splits):
-            affinities[key] = f"split {split}"
+    affinities = {
+        key: f"split {split}"
+        for key, node in zip(keys, model.graph.node, strict=True)
+        if (split := _olive_split(node.name, splits))
+    }
     if not affinities:
         raise PlanError(
             f"{path}: no op of this model has a layer_ann annotation, a device configuration or a split of Olive"

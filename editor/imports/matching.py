@@ -126,12 +126,12 @@ def _by_structure(source: Graph, target: Graph) -> dict[str, int]:
         for op, key in zip(graph.order.tolist(), _neighbourhood_hashes(graph), strict=True):
             groups_of_graph.setdefault(key, []).append(op)
         groups.append(groups_of_graph)
-    pairs = {}
-    for key, ops in groups[0].items():
-        others = groups[1].get(key, [])
-        if len(others) == len(ops):
-            pairs.update({source.op_keys[a]: b for a, b in zip(ops, others, strict=True)})
-    return pairs
+    return {
+        source.op_keys[a]: b
+        for key, ops in groups[0].items()
+        if len(others := groups[1].get(key, [])) == len(ops)
+        for a, b in zip(ops, others, strict=True)
+    }
 
 
 def _neighbourhood_hashes(graph: Graph) -> list[str]:

@@ -131,8 +131,7 @@ def of_layers(
         if any(not layer.name for layer in own):
             named.update(dict.fromkeys(range(len(graph)), label))
             continue
-        times = LayerTimes(imported.kind, tuple(own), 0, ordered=False)
-        found = times_of_ops(graph, times)
+        found = times_of_ops(graph, LayerTimes(imported.kind, tuple(own), 0, ordered=False))
         named.update(dict.fromkeys(set(found.seconds) - found.joined, label))
         joined.update(dict.fromkeys(found.joined, label))
         lost += [layer.name for layer in found.unmatched]

@@ -20,7 +20,7 @@ from editor.imports.matching import (
     with_point,
 )
 from editor.kinds import Kind
-from editor.text import from_spreadsheet_cell, shortened
+from editor.text import from_spreadsheet_cell, is_number, shortened
 
 
 def is_profile(_path: Path, data: Any) -> bool:
@@ -82,7 +82,7 @@ def is_timing_table(path: Path, text: str) -> bool:
 def has_times(path: Path, text: str) -> bool:
     """Whether the header of a table names times, or its second column has numbers only."""
     header, second = _looked_at(path, text)
-    numbers = bool(second) and all(_is_number(with_point(cell)) for cell in second)
+    numbers = bool(second) and all(is_number(with_point(cell)) for cell in second)
     return numbers or bool(set(header) & set(_TIMES))
 
 
@@ -190,14 +190,6 @@ def _delimiter(path: Path, first: str) -> str:
     return next(
         (mark for mark in ",;\t" if len(next(csv.reader([first], delimiter=mark), ())) > 1), ","
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def read_times(path: Path) -> LayerTimes:

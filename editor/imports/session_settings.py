@@ -180,11 +180,12 @@ def read_genai(folder: Path) -> list[GenaiModel]:
     """
     path = folder / _GENAI
     model = _mapping(_mapping(read_json(path, PlanError), str(path)).get("model"), f"{path}: model")
-    found: list[GenaiModel] = []
-    for part in _PARTS:
-        given = model.get(part)
-        if isinstance(given, Mapping):
-            found += _models(given, part, folder, path, {})
+    found = [
+        each
+        for part in _PARTS
+        if isinstance(given := model.get(part), Mapping)
+        for each in _models(given, part, folder, path, {})
+    ]
     if not found:
         raise PlanError(f"{path}: it names no model file (model.decoder.filename)")
     if len(found) > _MOST_FILES:

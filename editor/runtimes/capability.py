@@ -228,8 +228,10 @@ def _try(
         return {output.name: values[output.name] for output in models[i].graph.output}
 
     def reference(indices: Sequence[int]) -> None:
+        from editor.runtimes.onnxruntime.options import run_once
+
         model, runs = together(indices)
-        found = [_reference(model, run) for run in runs]
+        found = [run_once(model, run) for run in runs]
         for i in indices:
             expected[i] = results_of(i, found[0])
             if odd[i]:
@@ -254,12 +256,6 @@ def _try(
     for i, reason in _failures(sorted(expected), run).items():
         checks[i] = OpCheck(reason)
     return checks
-
-
-def _reference(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    from editor.runtimes.onnxruntime.options import run_once
-
-    return run_once(model, feeds)
 
 
 def _run(

@@ -17,20 +17,14 @@ _MAX_BYTES = 16 << 20
 
 def lessons_path(graph: Graph, device: Device) -> Path:
     """The file of what was learned about a model on a device; another version of a runtime begins anew."""
+    versions = [
+        next((found.version for found in metadata.distributions(name=name)), "")
+        for name in ("onnxruntime", "openvino")
+    ]
     identity = repr(
-        (VERSION, _versions(), device.settings, graph.sha256, sorted(graph.define.items()))
+        (VERSION, versions, device.settings, graph.sha256, sorted(graph.define.items()))
     )
     return cache_folder("lessons") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
-
-
-def _versions() -> list[str]:
-    found = []
-    for name in ("onnxruntime", "openvino"):
-        try:
-            found.append(metadata.version(name))
-        except metadata.PackageNotFoundError:
-            found.append("")
-    return found
 
 
 def lessons(graph: Graph, device: Device) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -230,8 +231,7 @@ class ProbeModels:
 
     def _add_node(self, graph: GraphProto, op: int, declared: set[str], tag: str) -> None:
         original = self.source.graph.node[op]
-        node = NodeProto()
-        node.CopyFrom(original)
+        node = deepcopy(original)
         node.ClearField("input")
         node.ClearField("output")
         node.name = f"op{tag}"

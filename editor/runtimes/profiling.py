@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -39,6 +39,13 @@ def runs_within(seconds: float) -> Iterator[int]:
     while not enough_runs(run, perf_counter() - begin, seconds):
         run += 1
         yield run
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Returns what a call takes."""
+    start = perf_counter()
+    call()
+    return perf_counter() - start
 
 
 def median_of_quiet_runs(runs: Sequence[tuple[float, Sequence[KernelTime]]]) -> list[KernelTime]:

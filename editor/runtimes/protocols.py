@@ -3,8 +3,8 @@
 A runtime is one object of the protocol ``Runtime``. Everything that is special about it is in its module;
 the rest of the program calls these methods and compares no names. ``docs/adapters.md`` explains how to add one.
 They are protocols, and not base classes, so that a package needs nothing of the editor where it is imported;
-``LoadedModelRuntime`` and ``RuntimeDefaults`` are classes for those that want less work. Within an ``API_VERSION``, methods
-are only added with a default in ``RuntimeDefaults``.
+``LoadedModelRuntime`` and ``RuntimeDefaults`` are classes for those that want less work: they answer as the bodies here do.
+Within an ``API_VERSION``, methods are only added with such a body.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from editor.runtimes.base import (
     SubModel,
     Value,
 )
+from editor.runtimes.values import to_numpy
 
 API_VERSION = 1
 """Version of this protocol. Each runtime states the version that it implements."""
@@ -113,7 +114,10 @@ class GrowingExecutable(Executable, Protocol):
 
 
 class Runtime(Protocol):
-    """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
+    """One way to execute ONNX models.
+
+    Who inherits from ``RuntimeDefaults`` writes ``devices``, ``resolve`` and ``compile``; the others have a plain answer here.
+    """
 
     name: str
     """Name in device tables (``backendName``)."""
@@ -125,66 +129,66 @@ class Runtime(Protocol):
 
     def devices(self) -> Sequence[AvailableDevice]:
         """Devices of this machine; raises ``ModuleNotFoundError`` when the runtime is not installed."""
-        ...
+        raise NotImplementedError
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """Resolves a device or backend name; None when the runtime does not know it."""
-        ...
+        raise NotImplementedError
 
     def resolve_library(self, library: str, provider: str) -> Target | None:
         """The device of a local build that a table names; None when the runtime loads no libraries."""
-        ...
+        return None
 
     def properties(self, provider: str) -> Sequence[Property]:
         """The properties that it takes from device tables, which may come from strangers, for a provider; "": for any.
 
         None of them may name a file or a folder, or load code.
         """
-        ...
+        return ()
 
     def unusable(self) -> Sequence[UnusableRuntime]:
         """Parts of it that are installed but cannot be used, with the reason."""
-        ...
+        return ()
 
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Which ops of a graph the device can run, and why not the others."""
-        ...
+        raise NotImplementedError
 
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Why the device cannot run every node of a small model, or "". It may be wrong about that, crash and hang: it is
         called in a process of its own, and what it accepts is tried."""
-        ...
+        return ""
 
     def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str | None:
         """As ``refusal``, for each node that the device cannot run, by its name. Where it is not known which these are, what
-        ``refusal`` would say, or None: it is then asked."""
-        ...
+        ``refusal`` would say, or None: it is then asked about fewer at a time."""
+        return self.refusal(model, device) or {}
 
     def is_tried(self, device: Device) -> bool:
         """Whether claims of the device are to be tried; not where it is the measure of others, or compiling takes seconds."""
-        ...
+        return True
 
     def depends_on_neighbours(self, device: Device) -> bool:
         """Whether the device takes an op or leaves it by the ops around it, as compilers of quantised subgraphs do.
 
         ``refusals`` is then asked about whole models, and their ops are not tried one by one."""
-        ...
+        return False
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Compiles; raises ``ExecutionError`` with the runtime's message."""
-        ...
+        raise NotImplementedError
 
     def memory_space(self, device: Device) -> MemorySpace:
         """The memory space of the device's values."""
-        ...
+        return MemorySpace(self.name)
 
     def memory_overhead(self, device: Device) -> MemoryOverhead:
         """What it takes beside weights and tensors, for estimates."""
-        ...
+        return MemoryOverhead()
 
     def memory_in_use(self, device: Device) -> int | None:
         """Bytes in use in the memory of a device, by all processes; None in host memory, and where it is not known."""
-        ...
+        return None
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
         """Converts a value of any runtime to a memory space of this one.
@@ -192,7 +196,7 @@ class Runtime(Protocol):
         Raises:
             TypeError, ValueError, RuntimeError: the runtime does not support such values.
         """
-        ...
+        return to_numpy(value)
 
     def profile(
         self,
@@ -207,12 +211,12 @@ class Runtime(Protocol):
 
         A state that has room for what a run adds (``GrowingExecutable``) grows where it lies.
         """
-        ...
+        return []
 
     def precision(self, device: Device) -> str:
         """Precision of float32 computations where it is lower: ``bf16``, ``f16``, ``tf32``; else ""."""
-        ...
+        return ""
 
     def precision_note(self, device: Device) -> str:
         """That the runtime is told to keep float32, what it would compute in by itself, and how to choose that; else ""."""
-        ...
+        return ""

@@ -140,20 +140,15 @@ def capability(graph: Graph, device: Device, with_lessons: bool = True) -> Capab
         LimitError: the runtime needs more time or memory than the limits allow.
     """
     device = for_model(graph, device)
-    answer = _answer(graph, device) if _can_be_asked(device) else Capability.everything(graph)
+    can_be_asked = not device.planned or (
+        device.runtime and getattr(runtime_of(device.runtime), "answers_for_planned", False)
+    )
+    answer = _answer(graph, device) if can_be_asked else Capability.everything(graph)
     known = lessons(graph, device) if with_lessons and not device.planned else {}
     if known:
         answer = answer.without([known.get(key, "") for key in graph.op_keys])
     return (
         answer.without(device.published.refusals(graph)) if device.published.restricts else answer
-    )
-
-
-def _can_be_asked(device: Device) -> bool:
-    if not device.planned:
-        return True
-    return bool(device.runtime) and getattr(
-        runtime_of(device.runtime), "answers_for_planned", False
     )
 
 

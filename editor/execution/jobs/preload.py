@@ -118,8 +118,7 @@ class ModelPreloader:
 
     def _note_end(self) -> None:
         self._job.wait()
-        with self._changed:
-            self._changed.notify_all()
+        self._hear({})
 
 
 def _read(

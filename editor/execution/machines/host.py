@@ -429,10 +429,10 @@ class Host:
         def measure() -> Reply:
             graph = load_model(self.store.model(skeleton), define)
             table = [self._device(device) for device in devices]
-            able = [capability(graph, device).mask for device in table]
-            found = profile_here(
-                graph, [*table, *self._helpers(able)], seconds, threads or self.threads
-            )
+            able = [capability(graph, device).mask.all() for device in table]
+            # It runs the ops that a profiled device cannot run, so that the others have inputs.
+            helpers = [] if all(able) else [replace(stand_in(), name="helper")]
+            found = profile_here(graph, [*table, *helpers], seconds, threads or self.threads)
             found = {device.name: found[device.name] for device in table}
             return {
                 "profiles": {
@@ -442,10 +442,6 @@ class Host:
 
         result: Reply = await self._in_thread(measure)
         return result
-
-    def _helpers(self, able: Sequence[Any]) -> list[Device]:
-        """The device that runs the ops that a profiled one cannot run, so that the others have inputs."""
-        return [] if all(mask.all() for mask in able) else [replace(stand_in(), name="helper")]
 
     async def push(self, machine: str, peer: str, size: int) -> Reply:
         """Seconds until another machine (or this one) has received and confirmed so many bytes."""

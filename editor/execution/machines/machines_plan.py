@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -123,6 +124,12 @@ class _Fleet:
         """The shares of other machines."""
         return [share for machine, share in self.shares.items() if machine != _HERE]
 
+    async def ask(
+        self, share: _Share, op: str, alive: Sequence[str] = (), /, **message: Any
+    ) -> Any:
+        """Calls the worker of another machine; as ``connection.call``."""
+        return await call(self.calls.pool, share.label, share.address, op, alive, **message)
+
     async def prepare(self) -> None:
         """Finds the machines again after one was lost, and compares clocks."""
         if self.stale:
@@ -137,7 +144,7 @@ class _Fleet:
         samples = []
         for _ in range(_PINGS):
             start = perf_counter()
-            reply = await call(self.calls.pool, share.label, share.address, "hetero_ping")
+            reply = await self.ask(share, "hetero_ping")
             end = perf_counter()
             samples.append((end - start, reply["now"] - (start + end) / 2))
         share.clock = min(samples)[1]
@@ -170,10 +177,8 @@ class _Fleet:
                     "wire_type": step.device.wire_type,
                 }
             )
-        await call(
-            self.calls.pool,
-            share.label,
-            share.address,
+        await self.ask(
+            share,
             "hetero_deploy",
             program=share.program,
             stages=stages,
@@ -306,7 +311,9 @@ class MachinesPlan(CompiledPlan):
             if _HERE in machines
         ]
         here = asyncio.ensure_future(
-            run_program(fleet.here, values, self._sender(run), outputs.get(_HERE, ()), fleet.pool)
+            run_program(
+                fleet.here, values, partial(self._send, run), outputs.get(_HERE, ()), fleet.pool
+            )
         )
         try:
             await asyncio.gather(*work.values(), *takes, here)
@@ -344,10 +351,8 @@ class MachinesPlan(CompiledPlan):
         peers: Mapping[str, str],
     ) -> dict[str, Any]:
         given = {name: for_wire(plain(inputs[name])) for name in share.inputs}
-        reply: dict[str, Any] = await call(
-            self._fleet.calls.pool,
-            share.label,
-            share.address,
+        reply: dict[str, Any] = await self._fleet.ask(
+            share,
             "hetero_run",
             (run,),
             program=share.program,
@@ -361,48 +366,26 @@ class MachinesPlan(CompiledPlan):
         return reply
 
     async def _take(self, share: _Share, run: str, name: str, values: Values) -> None:
-        reply = await call(
-            self._fleet.calls.pool,
-            share.label,
-            share.address,
-            "hetero_take",
-            (run,),
-            run=run,
-            name=name,
-        )
+        reply = await self._fleet.ask(share, "hetero_take", (run,), run=run, name=name)
         value = value_of(reply["value"])
         values.arrived[name] = perf_counter()
         values.set(name, value)
 
-    def _sender(self, run: str) -> Any:
-        async def send(name: str, machine: str, value: Narrow) -> None:
-            share = self._fleet.shares[machine]
-            await call(
-                self._fleet.calls.pool,
-                share.label,
-                share.address,
-                "hetero_put",
-                (run,),
-                run=run,
-                name=name,
-                value=message_of(value),
-            )
-
-        return send
+    async def _send(self, run: str, name: str, machine: str, value: Narrow) -> None:
+        await self._fleet.ask(
+            self._fleet.shares[machine],
+            "hetero_put",
+            (run,),
+            run=run,
+            name=name,
+            value=message_of(value),
+        )
 
     def _abandon(self, run: str, error: BaseException) -> None:
         """Tells the machines that are left; does not wait for them."""
         for share in self._fleet.remote:
             if not (isinstance(error, Lost) and error.machine in (share.label, share.machine)):
-                work = _quietly(
-                    call(
-                        self._fleet.calls.pool,
-                        share.label,
-                        share.address,
-                        "hetero_abandon",
-                        run=run,
-                    )
-                )
+                work = _quietly(self._fleet.ask(share, "hetero_abandon", run=run))
                 self._fleet.background.add(task := asyncio.ensure_future(work))
                 task.add_done_callback(self._fleet.background.discard)
 
@@ -547,20 +530,20 @@ def _deployed(
     recompile: Compile,
     overridden: Overridden,
 ) -> CompiledPlan:
-    shares, here = _shares(graph, steps, overridden), []
-    for step in steps:
-        if step.machine == _HERE:
-            here.append(
-                Stage(
-                    step.id,
-                    step.runs_on,
-                    step.submodel.inputs,
-                    step.submodel.outputs,
-                    shares[_HERE].send.get(step.id, {}),
-                    step.device.wire_type,
-                    runtime_of(step.runs_on.runtime).compile(step.submodel, step.runs_on, options),
-                )
-            )
+    shares = _shares(graph, steps, overridden)
+    here = [
+        Stage(
+            step.id,
+            step.runs_on,
+            step.submodel.inputs,
+            step.submodel.outputs,
+            shares[_HERE].send.get(step.id, {}),
+            step.device.wire_type,
+            runtime_of(step.runs_on.runtime).compile(step.submodel, step.runs_on, options),
+        )
+        for step in steps
+        if step.machine == _HERE
+    ]
     connections = calls()
     for share in shares.values():
         if share.machine != _HERE:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -51,45 +52,37 @@ def measure_wires(machines: Sequence[str]) -> dict[tuple[str, str], Wire]:
     address = {name: directory.machine(name).address for name in machines if name != HOME}
     pool = connections.pool
 
-    def push(source: str, target: str) -> Callable[[int], Awaitable[float]]:
-        async def once(size: int) -> float:
-            reply = await call(
-                pool,
-                source,
-                address[source],
-                "hetero_push",
-                machine=target,
-                peer=address[target],
-                size=size,
-            )
-            return float(reply["seconds"])
+    async def push(source: str, target: str, size: int) -> float:
+        reply = await call(
+            pool,
+            source,
+            address[source],
+            "hetero_push",
+            machine=target,
+            peer=address[target],
+            size=size,
+        )
+        return float(reply["seconds"])
 
-        return once
+    async def put(target: str, size: int) -> float:
+        data, start = np.zeros(size, np.uint8), perf_counter()
+        await call(pool, target, address[target], "hetero_echo", data=for_wire(data))
+        return perf_counter() - start
 
-    def put(target: str) -> Callable[[int], Awaitable[float]]:
-        async def once(size: int) -> float:
-            data, start = np.zeros(size, np.uint8), perf_counter()
-            await call(pool, target, address[target], "hetero_echo", data=for_wire(data))
-            return perf_counter() - start
-
-        return once
-
-    def get(source: str) -> Callable[[int], Awaitable[float]]:
-        async def once(size: int) -> float:
-            start = perf_counter()
-            await call(pool, source, address[source], "hetero_echo", size=size)
-            return perf_counter() - start
-
-        return once
+    async def get(source: str, size: int) -> float:
+        start = perf_counter()
+        await call(pool, source, address[source], "hetero_echo", size=size)
+        return perf_counter() - start
 
     async def measure_all() -> dict[tuple[str, str], Wire]:
         found = {}
         for name in address:
-            found[HOME, name] = await _measured(put(name))
-            found[name, HOME] = await _measured(get(name))
-        for source, target in itertools.permutations(address, 2):
-            found[source, target] = await _measured(push(source, target))
-        return found
+            found[HOME, name] = await _measured(partial(put, name))
+            found[name, HOME] = await _measured(partial(get, name))
+        return found | {
+            (source, target): await _measured(partial(push, source, target))
+            for source, target in itertools.permutations(address, 2)
+        }
 
     wires = connections.wait(measure_all())
     save_wires(wires)
@@ -124,7 +117,7 @@ def profile_there(
     devices: Sequence[Device],
     seconds: float,
     threads: int = 0,
-    step: Callable[[str, int], None] | None = None,
+    step: Callable[[str, int], None] = lambda _text, _done: None,
 ) -> dict[str, DeviceProfile | str]:
     """Profiles the devices of other machines, one machine after the other, and measures the links between them.
 
@@ -139,17 +132,14 @@ def profile_there(
             by_machine.setdefault(device.machine, []).append(device)
     result: dict[str, DeviceProfile | str] = {}
     for i, (machine, table) in enumerate(by_machine.items()):
-        if step:
-            step(f"profiling {', '.join(d.name for d in table)}", i)
+        step(f"profiling {', '.join(d.name for d in table)}", i)
         try:
             result |= _profiles(graph, machine, table, seconds, threads)
         except EditorError as error:
             result |= dict.fromkeys((d.name for d in table), str(error))
-    if step:
-        step("measuring links", len(by_machine))
+    step("measuring links", len(by_machine))
     measure_wires(list(by_machine))
-    if step:
-        step("running from here", len(by_machine) + 1)
+    step("running from here", len(by_machine) + 1)
     return result | from_here(
         graph, [d for table in by_machine.values() for d in table], result, seconds, threads
     )

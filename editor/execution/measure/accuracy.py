@@ -6,8 +6,8 @@ whether its noise was there in what it reads (inherited), or became larger in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -438,7 +438,7 @@ def measure_accuracy(
                     pair[0].shape == pair[1].shape or not reference.other_model
                 ):
                     precision = reference.precision if scale is None else "int8"
-                    gaps.append(_gap(graph, name, its, *pair, precision, tolerance))
+                    gaps.append(_gap(placement, name, its, *pair, precision, tolerance))
             if gaps:
                 found[name] = min(gaps, key=lambda gap: gap.noise)
             skipped += not gaps
@@ -461,7 +461,7 @@ def measure_accuracy(
     return Accuracy(
         reference.text,
         every_tensor,
-        tuple(_results(placement, found)),
+        tuple(_results(graph, found)),
         tuple(name for name in dict.fromkeys(outputs) if name in found),
         tuple(notes),
         placement.fingerprint,
@@ -591,30 +591,39 @@ def _comparable(
     return (one, other) if all(floats) or one.dtype.kind in "iubc" else None
 
 
-@dataclass(frozen=True)
-class _Gap:
-    reference: str
-    relative: float
-    tolerance: float
-    ok: bool
-    noise: float
-    cosine: float
-
-
 def _gap(
-    graph: Graph,
+    placement: Placement,
     name: str,
     reference: str,
     expected: npt.NDArray[Any],
     actual: npt.NDArray[Any],
     precision: str,
     tolerance: float | None,
-) -> _Gap:
+) -> TensorError:
+    """How far a tensor is from its reference; where its noise began is told later."""
+    graph = placement.graph
     (held,) = compare("", {name: expected}, {name: actual}, precision, graph).outputs
     most = held.tolerance if tolerance is None or not held.tolerance else tolerance
     noise, cosine = _noise(expected, actual)
     ok = held.ok if most == held.tolerance else held.max_relative <= most
-    return _Gap(reference, held.max_relative, most, ok, noise, cosine)
+    op = int(graph.tensor_producer[graph.tensor_index[name]])
+    subgraph = int(placement.division.subgraph_of_op[op])
+    return TensorError(
+        tensor=name,
+        key=graph.op_keys[op],
+        name=graph.display_name(op),
+        type=graph.type_label(op),
+        subgraph=subgraph,
+        device=placement.subgraphs[subgraph].device,
+        reference=reference,
+        relative=held.max_relative,
+        noise=noise,
+        cosine=cosine,
+        tolerance=most,
+        ok=ok,
+        origin="none",
+        inherited=0.0,
+    )
 
 
 def _noise(expected: npt.NDArray[Any], actual: npt.NDArray[Any]) -> tuple[float, float]:
@@ -643,39 +652,16 @@ def _noise(expected: npt.NDArray[Any], actual: npt.NDArray[Any]) -> tuple[float,
     return noise, min(cosine, 1.0)
 
 
-def _results(placement: Placement, found: Mapping[str, _Gap]) -> list[TensorError]:
-    graph, before = placement.graph, _noise_before(placement.graph, found)
-    results = []
-    for name, gap in found.items():
-        op = int(graph.tensor_producer[graph.tensor_index[name]])
-        subgraph = int(placement.division.subgraph_of_op[op])
-        inherited = before[op]
-        results.append(
-            TensorError(
-                tensor=name,
-                key=graph.op_keys[op],
-                name=graph.display_name(op),
-                type=graph.type_label(op),
-                subgraph=subgraph,
-                device=placement.subgraphs[subgraph].device,
-                reference=gap.reference,
-                relative=gap.relative,
-                noise=gap.noise,
-                cosine=gap.cosine,
-                tolerance=gap.tolerance,
-                ok=gap.ok,
-                origin="none"
-                if not gap.noise
-                else "grown"
-                if gap.noise > _GROWS * inherited
-                else "inherited",
-                inherited=inherited,
-            )
-        )
-    return results
+def _results(graph: Graph, found: Mapping[str, TensorError]) -> Iterator[TensorError]:
+    """Yields the errors with where their noise began."""
+    before = _noise_before(graph, found)
+    for one in found.values():
+        inherited = before[graph.key_index[one.key]]
+        known, grown = replace(one, inherited=inherited), one.noise > _GROWS * inherited
+        yield replace(known, origin="grown" if grown else "inherited") if one.noise else known
 
 
-def _noise_before(graph: Graph, found: Mapping[str, _Gap]) -> list[float]:
+def _noise_before(graph: Graph, found: Mapping[str, TensorError]) -> list[float]:
     """[op] the largest noise of the compared tensors that are next before it."""
     noise = [0.0] * len(graph.tensor_names)
     before = [0.0] * len(graph)

@@ -129,7 +129,7 @@ class Benchmark:
         self.placements, self.seconds, self.mode = dict(placements), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
         self._options = CompileOptions(threads, requests=self.requests)
-        self.on_event = on_event or _ignore
+        self.on_event = on_event or (lambda _event: None)
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph
         self.inputs = (
@@ -684,10 +684,6 @@ def _not_simulated(placement: Placement) -> dict[str, str]:
 def _own_names(placement: Placement) -> dict[tuple[object, ...], str]:
     """Settings of the plan's devices -> what the plan calls the first of them."""
     return {d.settings: d.name for d in reversed(placement.devices)}
-
-
-def _ignore(_event: Event) -> None:
-    """Default event handler."""
 
 
 def environment(threads: int) -> dict[str, str]:

@@ -541,21 +541,21 @@ class BenchmarkResult:
         ]
 
     def _per_subgraph(self) -> list[str]:
-        lines = []
-        for s in self.subgraphs:
-            lines.append(
+        return [
+            *(
                 f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
                 f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}"
-            )
-        for t in self.transfers:
-            lines.append(
+                for s in self.subgraphs
+            ),
+            *(
                 f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                 f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
                 f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"
                 f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}"
-            )
-        lines += [f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms" for wire in self.wires]
-        return lines
+                for t in self.transfers
+            ),
+            *(f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms" for wire in self.wires),
+        ]
 
     def _totals(self) -> list[str]:
         t = self.total

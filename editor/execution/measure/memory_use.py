@@ -81,7 +81,8 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     compiled = _compiled(placement, threads)
     after, others_after = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
     with _peaks(others) as peaks:
-        _run(compiled, inputs)
+        for _ in range(_RUNS):
+            compiled.run(inputs)
     peaks[""] += _mapped_bytes() - mapped
     memory, numbers = placement.run_memory, {d.name: i for i, d in enumerate(placement.devices)}
     host = [name for name in used if name not in others]
@@ -137,11 +138,6 @@ def _compiled(placement: Placement, threads: int) -> CompiledPlan:
     if len(used) == len(placement.subgraphs) == 1 and used[0].present:
         return compile_whole(placement.graph, used[0], threads)
     return compile_placement(placement, threads)
-
-
-def _run(compiled: CompiledPlan, inputs: dict[str, object]) -> None:
-    for _ in range(_RUNS):
-        compiled.run(inputs)
 
 
 def _settled_bytes() -> int:

@@ -48,17 +48,13 @@ def precision_of(devices: Iterable[Device]) -> str:
     return lowest
 
 
-def precision_of_wires(devices: Iterable[Device], precision: str) -> str:
-    """The lower one of a precision and that of the types in which boundary tensors of some devices may travel."""
-    own = [_OF_WIRES[device.wire_type] for device in devices if device.wire_type]
-    return max([precision, *own], key=lambda each: _PRECISIONS.get(each, 0.0))
-
-
 def precision_of_plan(placement: Placement, reference: Device) -> str:
     """The lowest precision of the devices that a plan uses, of the wires between them, and of what it is compared with."""
     used = placement.used_devices
     sending = used if len({d.machine for d in used}) > 1 else ()
-    return precision_of_wires(sending, precision_of([reference, *used]))
+    wires = [_OF_WIRES[device.wire_type] for device in sending if device.wire_type]
+    lowest = precision_of([reference, *used])
+    return max([lowest, *wires], key=lambda each: _PRECISIONS.get(each, 0.0))
 
 
 def compare(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from editor.placement.device_profile import (
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
 from editor.runtimes.op_models import small_model
-from editor.runtimes.profiling import run_to_end, runs_within
+from editor.runtimes.profiling import run_to_end, runs_within, seconds_of
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
@@ -153,10 +153,9 @@ def profile_all(
     if machines:
         from editor.execution.machines.remote_profile import profile_there
 
-        def step_there(text: str, done: int) -> None:
-            step(text, steps_here + done)
-
-        result |= profile_there(graph, devices, seconds, threads, step_there)
+        result |= profile_there(
+            graph, devices, seconds, threads, lambda text, done: step(text, steps_here + done)
+        )
     by_name = {d.name: d for d in devices}
     stored: dict[
         Path, tuple[Device, DeviceProfile]
@@ -179,7 +178,7 @@ def profile_here(
     devices: Sequence[Device],
     seconds: float,
     threads: int = 0,
-    step: Callable[[str, int], None] | None = None,
+    step: Callable[[str, int], None] = lambda _text, _done: None,
 ) -> dict[str, DeviceProfile | str]:
     """Profiles every real device of this machine; device name -> profile, or the reason why there is none.
 
@@ -194,16 +193,14 @@ def profile_here(
     values = InventedInputs()
     watch = MachineWatch()
     for i, device in enumerate(real):
-        if step:
-            step(f"profiling {device.name}", i)
+        step(f"profiling {device.name}", i)
         try:
             values = values or random_inputs(graph)
             measured[device.name] = _profile(graph, device, devices, values, seconds, threads)
         except EditorError as error:
             values.explain(error)
             result[device.name] = str(error)
-    if step:
-        step("measuring splits", len(real))
+    step("measuring splits", len(real))
     profiles = _beside_splits(
         graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch
     )
@@ -240,14 +237,10 @@ def _profile_step(
     graph: Graph, step: Step, arguments: Sequence[Value], seconds: float, threads: int
 ) -> tuple[list[KernelTime], int, float]:
     """Kernel times of one sub-model, scaled to its latency without profiler; the number of runs; their unscaled sum."""
-    executable = step.executable
-    spent: list[float] = []
+    run = partial(run_to_end, step.executable, arguments)
     for _ in range(2):
-        run_to_end(executable, arguments)
-    for _ in runs_within(seconds / 2):
-        start = perf_counter()
-        run_to_end(executable, arguments)
-        spent.append(perf_counter() - start)
+        run()
+    spent = [seconds_of(run) for _ in runs_within(seconds / 2)]
     latency = float(np.median(spent))
     ops = tuple(int(node.name[2:]) for node in step.submodel.model.graph.node)
     runtime = runtime_of(step.runs_on.runtime)
@@ -267,12 +260,8 @@ def _profile_step(
 def _launch_cost(device: Device) -> float:
     """Seconds of launch overhead: the median run of a model with negligible work."""
     executable, value = _tiny(device, 16)
-    spent = []
-    for _ in range(60):
-        start = perf_counter()
-        run_to_end(executable, [value])
-        spent.append(perf_counter() - start)
-    return float(np.median(spent[10:]))
+    run = partial(run_to_end, executable, [value])
+    return float(np.median([seconds_of(run) for _ in range(60)][10:]))
 
 
 def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
@@ -281,16 +270,12 @@ def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
     medians = []
     for count in (small, large):
         executable, value = _tiny(device, count)
-        source = value if into else run_to_end(executable, [value])[0]
-        spent = []
-        for _ in range(20):
-            start = perf_counter()
-            if into:
-                convert(source, device)
-            else:
-                to_numpy(source)
-            spent.append(perf_counter() - start)
-        medians.append(float(np.median(spent)))
+        transfer = (
+            partial(convert, value, device)
+            if into
+            else partial(to_numpy, run_to_end(executable, [value])[0])
+        )
+        medians.append(float(np.median([seconds_of(transfer) for _ in range(20)])))
     per_byte = max(medians[1] - medians[0], 0.0) / ((large - small) * 4)
     return medians[0], per_byte
 

@@ -362,8 +362,7 @@ def _figures(name: str, found: Sequence[Generation], rate: float | None) -> Toke
         for start in range(0, size * _PARTS, size)
         if start < len(shown.seconds)
     )
-    own = 1 / token.median
-    return TokenFigures(name, first, token, own if rate is None else rate, parts)
+    return TokenFigures(name, first, token, 1 / token.median if rate is None else rate, parts)
 
 
 def _difference(expected: Generation, actual: Generation) -> float:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from editor.errors import EditorError, ExecutionError
@@ -196,16 +196,7 @@ async def _hello(pool: Any, address: str, name: str) -> Machine:
             address,
             problem=f"its worker has version {reply['editor']} of the editor, this is {VERSION}",
         )
-    offers = tuple(_offer(name, entry) for entry in reply["devices"])
+    known = [field.name for field in fields(Offer) if field.name != "machine"]
+    offers = tuple(Offer(name, **{key: entry[key] for key in known}) for entry in reply["devices"])
     problem = "" if offers else "it has no runtime; install onnxruntime there"
     return Machine(name, address, offers, problem, tuple(reply["unusable"]))
-
-
-def _offer(machine: str, entry: Mapping[str, Any]) -> Offer:
-    return Offer(
-        machine,
-        **{
-            key: entry[key]
-            for key in ("name", "runtime", "hardware", "device", "slowdown", "precision", "memory")
-        },
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,7 @@ def pack(model: ModelProto, folder: Path) -> Parcel:
         model: stays as it is.
         folder: its external data is relative to this folder.
     """
-    skeleton = ModelProto()
-    skeleton.CopyFrom(model)
+    skeleton = deepcopy(model)
     weights: dict[str, Weight] = {}
     for tensor in skeleton.graph.initializer:
         external = is_external(tensor)

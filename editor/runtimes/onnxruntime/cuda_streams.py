@@ -23,7 +23,6 @@ _NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING: does not wait for the default stream."""
 _DISABLE_TIMING = 2
 """CU_EVENT_DISABLE_TIMING: such an event is the cheapest to wait for."""
-_PEER_ACCESS_ALREADY_ENABLED = 704
 
 _streams: dict[int, int] = {}
 """GPU number -> its stream, once it was made"""
@@ -67,11 +66,6 @@ def cuda_context(number: int, keep: bool = True) -> Iterator[ctypes.CDLL | None]
             driver.cuDevicePrimaryCtxRelease_v2(number)
 
 
-@cache
-def _kept_context(number: int) -> ctypes.c_void_p | None:
-    return _retained(number)
-
-
 def _retained(number: int) -> ctypes.c_void_p | None:
     """The primary context of a GPU; the handle of a device is its number."""
     driver, context = cuda_driver(), ctypes.c_void_p()
@@ -80,6 +74,9 @@ def _retained(number: int) -> ctypes.c_void_p | None:
         if driver is None or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number)
         else context
     )
+
+
+_kept_context = cache(_retained)
 
 
 def cuda_stream(number: int) -> int | None:
@@ -219,13 +216,9 @@ def _event(number: int) -> ctypes.c_void_p | None:
 
 
 @cache
-def _allow_access(one: int, other: int) -> bool:
+def _allow_access(one: int, other: int) -> None:
     """Lets two GPUs read each other's memory, where their link can; without, the driver copies through the host."""
-    allowed = True
     for mine, theirs in ((one, other), (other, one)):
         with cuda_context(mine) as driver:
-            code = (
-                driver.cuCtxEnablePeerAccess(_kept_context(theirs), 0) if driver is not None else -1
-            )
-        allowed &= code in (0, _PEER_ACCESS_ALREADY_ENABLED)
-    return allowed
+            if driver is not None:
+                driver.cuCtxEnablePeerAccess(_kept_context(theirs), 0)

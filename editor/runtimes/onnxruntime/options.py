@@ -92,8 +92,7 @@ def evaluate(
     model: ModelProto, outputs: Sequence[str], folder: Path, feeds: Mapping[str, Any]
 ) -> list[Any]:
     """Outputs of a model, as numpy arrays; raises whatever ONNX Runtime raises."""
-    session = _session_of(model, session_options(folder))
-    return list(session.run(list(outputs), dict(feeds)))
+    return list(_session_of(model, session_options(folder)).run(list(outputs), dict(feeds)))
 
 
 def run_once(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -66,11 +66,6 @@ class PluginLibrary:
         return self.name, self.module, self.path, sorted(files)
 
 
-def plugin_libraries() -> tuple[PluginLibrary, ...]:
-    """Every library that this machine has: local builds first, then those of installed packages."""
-    return (*local_builds(), *_packages(installed_folders()))
-
-
 def local_builds() -> tuple[PluginLibrary, ...]:
     """Libraries of the environment variable."""
     found = []
@@ -85,23 +80,19 @@ def local_builds() -> tuple[PluginLibrary, ...]:
 
 @cache
 def _packages(folders: tuple[str, ...]) -> tuple[PluginLibrary, ...]:
-    return tuple(_packages_in(folders))
-
-
-def _packages_in(folders: Iterable[str]) -> Iterator[PluginLibrary]:
-    seen: set[str] = set()
+    found: dict[str, PluginLibrary] = {}
     for folder in folders:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
             continue
         for entry in entries:
-            if entry.name in seen or not entry.name.isidentifier():
+            if entry.name in found or not entry.name.isidentifier():
                 continue
             init = Path(entry.path, "__init__.py")
             if _is_plugin(init):
-                seen.add(entry.name)
-                yield PluginLibrary(entry.name, module=str(init))
+                found[entry.name] = PluginLibrary(entry.name, module=str(init))
+    return tuple(found.values())
 
 
 def _is_plugin(init: Path) -> bool:
@@ -336,7 +327,8 @@ def tried_library(library: PluginLibrary) -> TriedLibrary:
 
 
 def _tried() -> tuple[TriedLibrary, ...]:
-    return _results(plugin_libraries())
+    """Every library that this machine has: local builds first, then those of installed packages."""
+    return _results((*local_builds(), *_packages(installed_folders())))
 
 
 def _results(libraries: tuple[PluginLibrary, ...]) -> tuple[TriedLibrary, ...]:

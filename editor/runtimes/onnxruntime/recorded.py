@@ -93,7 +93,8 @@ def record(
             setattr(options, name, _ENUMERATIONS.get(name, type(value))(value))
         for name, size in settings.sizes.items():
             options.add_free_dimension_override_by_name(name, size)
-        custom_ops.register(options, model.opset_import, _libraries(devices))
+        libraries = dict.fromkeys(library for d in devices for library in d.custom_ops)
+        custom_ops.register(options, model.opset_import, list(libraries))
         _profile_into(options, profile)
         return _session(source, options, devices)
 
@@ -219,10 +220,6 @@ def _profile_into(options: ort.SessionOptions, prefix: str) -> None:
     options.enable_profiling = bool(prefix)
     if prefix:
         options.profile_file_prefix = prefix
-
-
-def _libraries(devices: Sequence[Device]) -> list[str]:
-    return list(dict.fromkeys(library for d in devices for library in d.custom_ops))
 
 
 def _session(source: str | bytes, options: ort.SessionOptions, devices: Sequence[Device]) -> Any:

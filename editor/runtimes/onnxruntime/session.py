@@ -682,10 +682,7 @@ class Session:
             for r in results
         )
         if plain and sum(map(nbytes, results)) <= _KEPT_BYTES:
-            self._bind_outputs(results)
+            self._binding.clear_binding_outputs()
+            for name, value in zip(self.signature.outputs, results, strict=True):
+                self._binding.bind_ortvalue_output(name, value)
             self._kept = results
-
-    def _bind_outputs(self, values: Sequence[Value]) -> None:
-        self._binding.clear_binding_outputs()
-        for name, value in zip(self.signature.outputs, values, strict=True):
-            self._binding.bind_ortvalue_output(name, value)

@@ -7,11 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from copy import deepcopy
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from editor.runtimes.base import (
     summarize_error,
 )
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within
+from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within, seconds_of
 from editor.runtimes.protocols import Executable
 from editor.runtimes.values import (
     CODES,
@@ -95,8 +95,7 @@ def _import(submodel: SubModel) -> Any:
         if not all(_link(source, target) for target, source in sources.items()):
             size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
             if size <= _INLINE_BYTES and not is_ir:
-                model = ModelProto()
-                model.CopyFrom(submodel.model)
+                model = deepcopy(submodel.model)
                 load_external_data(model, submodel.folder)
                 return core().read_model(model.SerializeToString())
             for target, source in sources.items():
@@ -193,7 +192,9 @@ def placed_by_hetero(
     Raises:
         ExecutionError: OpenVINO lacks one of the devices, or cannot read the model.
     """
-    missing = [name for name in devices if name.partition(".")[0] not in _families()]
+    # GPU for GPU.0 and GPU.1
+    kinds = {name.partition(".")[0] for name in core().available_devices}
+    missing = [name for name in devices if name.partition(".")[0] not in kinds]
     if missing:
         raise ExecutionError(
             f"HETERO:{','.join(devices)} does not start on this machine: OpenVINO has no {', '.join(missing)} here "
@@ -210,11 +211,6 @@ def placed_by_hetero(
         return dict(core().query_model(made, f"HETERO:{','.join(devices)}"))
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         raise ExecutionError(f"HETERO:{','.join(devices)}: {reason_of(error)}") from error
-
-
-def _families() -> frozenset[str]:
-    """Kinds of the devices that are here: GPU for GPU.0 and GPU.1."""
-    return frozenset(name.partition(".")[0] for name in core().available_devices)
 
 
 def _link(source: Path, target: Path) -> bool:
@@ -274,12 +270,9 @@ def kernel_times(
     ops = _ops_of_kernels(graph, submodel, request, made_up)
     runs: list[tuple[float, list[KernelTime]]] = []
     for _ in runs_within(seconds):
-        start = perf_counter()
-        request.run(inputs)
-        spent = perf_counter() - start
         runs.append(
             (
-                spent,
+                seconds_of(partial(request.run, inputs)),
                 [
                     KernelTime(p.node_type, ops.get(p.node_name, ()), p.real_time.total_seconds())
                     for p in request.request.profiling_info
