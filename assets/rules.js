@@ -54,7 +54,7 @@ function typing() {
 }
 
 /** @param {Messages.RulesData} data */
-const plainText = (data) => JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
+const plainText = (data) => JSON.stringify(data.rules.map(({ count, near, ...rule }) => rule));
 
 /* A line that the server refused is still there to be corrected, and its rules are the same. */
 /** @param {Messages.RulesData} data */
@@ -124,7 +124,8 @@ function line(data, rule) {
   if (rule.count !== undefined) {
     const className = rule.count ? "link" : "link none",
       title = "Select the ops that this rule matches",
-      words = rule.count + (rule.count === 1 ? " match" : " matches");
+      near = rule.near ? `: ${rule.near}?` : "",
+      words = `${rule.count} ${rule.count === 1 ? "match" : "matches"}${near}`;
     count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
   }
   row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));

@@ -252,7 +252,7 @@ def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_fo
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = tmp_path / "rules.yaml"
-    rules.write_text("- {scope: no/such/block, to: CPU}\n")
+    rules.write_text("- {scope: no/such/block, to: CPU}\n- {type: Reshap, to: CPU}\n")
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     devices = "HETERO:NPU(edgetpu),CPU"
     assert (
@@ -275,7 +275,8 @@ def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_fo
         "not on NPU: 52 Conv, 35 Clip, 10 Add, 1 Gemm and 2 more kinds: float32; this device takes int8 or uint8"
         in said
     )
-    assert "warning: no op matches the rule scope=no/such/block → CPU" in said
+    assert "warning: no op matches the rule scope=no/such/block → CPU\n" in said
+    assert "warning: no op matches the rule type=Reshap → CPU; is Reshape meant?" in said
     assert (
         "warning: NPU takes int8 or uint8 only; this model is float32; `NPU(edgetpu as int8)` in --devices plans it"
         in said

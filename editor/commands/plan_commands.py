@@ -33,7 +33,7 @@ from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import Settings, solve
 from editor.placement.remarks import remarks, wrong_types
-from editor.placement.rules import load_rules, match_counts, rule_text
+from editor.placement.rules import load_rules, match_counts, nearest_type, rule_text
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
@@ -181,7 +181,9 @@ def _print_fallbacks(plan: Plan) -> None:
     rules = placement.settings.rules
     for rule, count in zip(rules, match_counts(plan.graph, rules) if rules else (), strict=True):
         if not count:
-            print(f"warning: no op matches the rule {rule_text(rule)}")
+            near = nearest_type(plan.graph, rule)
+            meant = f"; is {near} meant?" if near else ""
+            print(f"warning: no op matches the rule {rule_text(rule)}{meant}")
     if placement.forced_ops:
         print(
             f"warning: {pluralize(len(placement.forced_ops), 'op')} forced onto a device that cannot run them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import re
 import time
@@ -327,6 +328,15 @@ def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
     """[rule] number of ops that it matches, regardless of the other rules."""
     everything, deadline = ~graph.op_is_constant, Deadline()
     return [len(rule.matches(graph, everything, deadline)) for rule in rules]
+
+
+def nearest_type(graph: Graph, rule: Rule) -> str:
+    """The op type of a model that a rule may mean by one that the model does not have; "" where none is like it."""
+    plain = {graph.type_label(op).lower(): graph.type_label(op) for op in graph.order.tolist()}
+    if not rule.type or rule.type in plain.values():
+        return ""
+    near = difflib.get_close_matches(rule.type.lower(), plain, n=1)
+    return plain[near[0]] if near else ""
 
 
 def _parse_rule(data: Any, where: str) -> Rule:

@@ -116,7 +116,8 @@ class GrowingExecutable(Executable, Protocol):
 class Runtime(Protocol):
     """One way to execute ONNX models.
 
-    Who inherits from ``RuntimeDefaults`` writes ``devices``, ``resolve`` and ``compile``; the others have a plain answer here.
+    A class that inherits from ``RuntimeDefaults`` writes ``devices``, ``resolve`` and ``compile``; the other methods have a
+    plain answer here.
     """
 
     name: str

@@ -9,7 +9,7 @@ from editor.devices.device import Device
 from editor.errors import PinError
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.rules import LEVELS, match_counts, parse_rules, path_parts
+from editor.placement.rules import LEVELS, match_counts, nearest_type, parse_rules, path_parts
 from editor.web.messages import PatternMatches, RuleBlock, RulesData
 from editor.workspace.document import Document
 
@@ -40,7 +40,12 @@ def rules_data(document: Document) -> RulesData:
     examples = _EXAMPLES | _found(document.graph)
     return {
         "rules": [
-            {**rule.to_dict(), "count": count} for rule, count in zip(rules, counts, strict=True)
+            {
+                **rule.to_dict(),
+                "count": count,
+                "near": "" if count else nearest_type(document.graph, rule),
+            }
+            for rule, count in zip(rules, counts, strict=True)
         ],
         "kinds": [
             {"kind": kind, "label": label, "example": examples[kind]}

@@ -78,6 +78,19 @@ def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_pat
     says(page.locator("#rules-list"), "No rules")
 
 
+def test_a_rule_that_matches_nothing_names_the_nearest_op_type(fresh: Page) -> None:
+    page = fresh
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    page.keyboard.type("Cnov")
+    page.keyboard.press("Enter")
+    row = page.locator("#rules-list > .rule")
+    says_exactly(row.locator(".rule-count"), "0 matches: Conv?")
+    row.locator(".rule-text").fill("Qqqq")
+    page.keyboard.press("Enter")
+    says_exactly(row.locator(".rule-count"), "0 matches")
+
+
 def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Page) -> None:
     """The list was drawn anew, the field lost its focus, and letters were keys that paint."""
     page = fresh
