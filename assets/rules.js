@@ -121,11 +121,14 @@ function line(data, rule) {
     ),
   );
   const count = make("span", { className: "rule-count" });
-  if (rule.count !== undefined) {
+  if (rule.near) {
+    const title = `Write ${rule.near}, an op type that the model has`,
+      data = { rules: "near", near: rule.near };
+    count.append(make("button", { className: "link none", title, data }, `0 matches: ${rule.near}?`));
+  } else if (rule.count !== undefined) {
     const className = rule.count ? "link" : "link none",
       title = "Select the ops that this rule matches",
-      near = rule.near ? `: ${rule.near}?` : "",
-      words = `${rule.count} ${rule.count === 1 ? "match" : "matches"}${near}`;
+      words = rule.count + (rule.count === 1 ? " match" : " matches");
     count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
   }
   row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
@@ -200,6 +203,10 @@ function rulesButton(what, pressed) {
   if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
   else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
   else if (what === "remove") row.remove();
+  else if (what === "near") {
+    const at = editor.all(".rule-kind", row).map(trimmed).indexOf("type");
+    /** @type {HTMLInputElement} */ (editor.all(".rule-text", row)[at]).value = pressed.dataset.near || "";
+  }
   send();
 }
 

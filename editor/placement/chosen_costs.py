@@ -42,6 +42,8 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 
 OF_BUSY_PROFILE = "profile of"
 """Begins what `left_out` says of noisy profiles"""
+OF_STARTS = "start of a subgraph"
+"""Begins what `left_out` says of starts, which no device table states"""
 
 
 def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[str]:
@@ -157,7 +159,7 @@ def assumed_starts(placement: Placement, costs: Costs) -> list[str]:
         if not costs.assumed or costs.assumed[d]
     ]
     figures = [f"{human_seconds(peaks_of(one).launch)} on {one.name}" for one in used]
-    return [f"start of a subgraph assumed: {', '.join(figures)}"] if figures else []
+    return [f"{OF_STARTS} assumed: {', '.join(figures)}; a profile measures it"] if figures else []
 
 
 def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:

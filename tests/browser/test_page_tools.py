@@ -79,16 +79,13 @@ def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_pat
 
 
 def test_a_rule_that_matches_nothing_names_the_nearest_op_type(fresh: Page) -> None:
-    page = fresh
-    tab(page, "Rules")
-    page.click("[data-rules=add]")
-    page.keyboard.type("Cnov")
+    page, row = fresh, sent_rule(fresh, "Qqqq", "0 matches")
+    row.locator(".rule-text").fill("Cnov")
     page.keyboard.press("Enter")
-    row = page.locator("#rules-list > .rule")
     says_exactly(row.locator(".rule-count"), "0 matches: Conv?")
-    row.locator(".rule-text").fill("Qqqq")
-    page.keyboard.press("Enter")
-    says_exactly(row.locator(".rule-count"), "0 matches")
+    row.locator(".rule-count button").click()
+    expect(row.locator(".rule-text")).to_have_value("Conv")
+    says_exactly(row.locator(".rule-count"), "52 matches")
 
 
 def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Page) -> None:
@@ -110,14 +107,14 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     expect(row.locator(".rule-text")).to_have_value("Conv*")
 
 
-def sent_rule(page: Page) -> Locator:
-    """Writes a rule for all convolutions; its pattern has the focus."""
+def sent_rule(page: Page, text: str = "Conv", count: str = "52 matches") -> Locator:
+    """Writes a rule for all ops of a type, by default convolutions; its pattern has the focus."""
     tab(page, "Rules")
     page.click("[data-rules=add]")
     row = page.locator("#rules-list > .rule")
-    row.locator(".rule-text").fill("Conv")
+    row.locator(".rule-text").fill(text)
     page.keyboard.press("Enter")
-    says_exactly(row.locator(".rule-count"), "52 matches")
+    says_exactly(row.locator(".rule-count"), count)
     return row
 
 

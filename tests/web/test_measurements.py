@@ -346,6 +346,9 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     said = _words(state.open(OpenRequest(model, [split, {"name": "CPU", **peaks}])))
     assert "Start of a subgraph assumed: 50 µs on NPU, 10 µs on CPU" in said, "no table states it"
     assert "Link of NPU" not in said and "Peaks" not in said
+    wired = {**split, "link": {**link, "ends": "counted"}}
+    said = _words(state.open(OpenRequest(model, [wired, {"name": "CPU", **peaks}])))
+    assert "1 assumption'" in said and "State them in Devices" not in said, "no table could"
 
 
 def test_a_page_of_layouts_has_what_was_measured_of_each(

@@ -12,7 +12,7 @@ from editor.graph.graph import Graph
 from editor.graph.required_sizes import most_positions
 from editor.graph.states import TOKENS_PER_SECOND, prompt_of_step, unit_of_rate, what_a_run_makes
 from editor.kinds import Kind, by_factor, too_close, weakest
-from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
+from editor.placement.chosen_costs import OF_BUSY_PROFILE, OF_STARTS, left_out
 from editor.placement.energy import energy_of
 from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
@@ -371,7 +371,8 @@ def _assumptions(assumptions: Sequence[str]) -> html.Details | None:
     words, command = "State them in Devices", "show-devices"
     if all(each.startswith(OF_BUSY_PROFILE) for each in assumptions):
         words, command = "Profile again", "run-bench-profile"
-    state = html.Button(words, className="link", **{"data-command": command})
+    stated = [each for each in assumptions if not each.startswith(OF_STARTS)]
+    state = html.Button(words, className="link", **{"data-command": command}) if stated else None
     return html.Details(
         [
             html.Summary(pluralize(len(entries), "assumption"), title="\n".join(assumptions)),
