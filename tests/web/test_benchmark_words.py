@@ -18,8 +18,8 @@ from editor.web.open_request import OpenRequest
 from editor.web.panels.accuracy import accuracy_view
 from editor.web.panels.after_run import why_no_calibration
 from editor.web.panels.benchmark_panel import benchmark_panel
-from editor.web.panels.compare import hints_view
 from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.suggestions import hints_view
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 

@@ -24,11 +24,12 @@ from editor.web.benchmark_state import first_options
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
-from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
+from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.runs_table import runs_view
 from editor.web.panels.status import status
+from editor.web.panels.suggestions import hints_view, layout_of_policy
 from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
 from editor.web.panels.versions import label_of_version

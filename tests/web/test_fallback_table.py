@@ -24,10 +24,11 @@ from editor.placement.run_memory import weight_bytes
 from editor.runtimes.base import Capability
 from editor.text import pluralize
 from editor.web.drawing.ribbon import ribbon_of
-from editor.web.panels.compare import _reasons, hints_view, layout_of_policy
+from editor.web.panels.compare import _reasons
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.no_room import left_out
 from editor.web.panels.parts import condition_title
+from editor.web.panels.suggestions import hints_view, layout_of_policy
 from editor.web.rule_rows import rules_data
 from editor.web.view import op_costs
 from editor.workspace.document import Document

@@ -36,11 +36,12 @@ from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.packing import written
 from editor.web.panels import inspector
-from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
+from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
 from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
+from editor.web.panels.suggestions import hints_view, layout_of_policy
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import _progress, follow_run

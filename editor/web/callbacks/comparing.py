@@ -16,10 +16,11 @@ from editor.text import pluralize
 from editor.web.app_state import AppState
 from editor.web.panels.advice_table import advice_view
 from editor.web.panels.audit_panel import audit_view
-from editor.web.panels.compare import compare_view, hints_view, layout_of_policy
+from editor.web.panels.compare import compare_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.sizes_panel import sizes_view
+from editor.web.panels.suggestions import hints_view, layout_of_policy
 from editor.web.panels.versions import label_of_version, versions_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans

@@ -1,45 +1,30 @@
-"""Layouts side by side, and hints."""
+"""Layouts side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from dash import html
 
 from editor.errors import EditorError
 from editor.graph.graph import Graph
-from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
 from editor.kinds import (
-    NO_DIFFERENCE,
     Basis,
-    Kind,
     basis_of_energy,
-    compare_medians,
-    too_close,
-    weakest,
 )
 from editor.placement.choices import COST_POLICIES, PRESENT, SUBGRAPH_RULES
-from editor.placement.chosen_costs import aims_at_throughput
-from editor.placement.fallbacks import Hint, separating_pins, separating_rules
 from editor.placement.placement import Placement
 from editor.text import (
     human_bytes,
-    human_rate,
     human_seconds,
-    in_words,
-    joined,
-    percent,
     pluralize,
 )
 from editor.web import controls
-from editor.web.drawing.spans import spans
 from editor.web.panels.audit_panel import audit_form
-from editor.web.panels.doubts import doubt_of_costs, doubtful_badge, way_to_better_costs
+from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import (
-    KIT,
     Bar,
     Bases,
     Figure,
@@ -56,18 +41,15 @@ from editor.web.panels.layout_figures import (
 )
 from editor.web.panels.parts import basis_badge, kind_badge, same_as
 from editor.web.panels.sizes_panel import sizes_form
-from editor.web.panels.verdict import over_memory
 from editor.web.panels.versions import versions_form
 from editor.web.view import (
     Measured,
     aim_of,
     colours_of,
-    figures_of,
     layout_costs,
     plan_costs,
     step_of,
 )
-from editor.workspace.contexts import are_alike
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
     BY_OPENVINO,
@@ -80,14 +62,11 @@ from editor.workspace.layouts import (
     same_plan,
 )
 
-_LOOKED_AT = 24
-"""Ops of a hint that are asked where else they are; all, for all but the largest."""
-
 _MOST_REASONS = 4
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
 
-_MEANT = {
+MEANT = {
     "OpenVINO HETERO rule (simulated)": "Worked out here, OpenVINO is not asked: each op on the first device that can run it",
     BY_OPENVINO: "OpenVINO is asked: what query_model answers for its devices on this machine",
     "Glow rule (simulated)": "Worked out here, Glow is not asked: each op on the first backend that supports it",
@@ -200,12 +179,12 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
             else None
         )
-        over = _over_memory(layout)
+        over = over_memory_mark(layout)
         title = html.Td(
             [
                 html.Span(
                     _plan_name(step, present) if mine else layout.name,
-                    title=_MEANT.get(layout.name),
+                    title=MEANT.get(layout.name),
                 ),
                 _by_what(layout, own_basis),
                 over,
@@ -458,7 +437,7 @@ def _alike(layout: Layout, twins: Mapping[str, str]) -> html.Div | None:
         short = (
             "OpenVINO’s query_model" if name == BY_OPENVINO else name.removesuffix(" (simulated)")
         )
-        titles.setdefault(short, []).append(f"{name}: {_MEANT.get(name, name)}")
+        titles.setdefault(short, []).append(f"{name}: {MEANT.get(name, name)}")
     return same_as({short: "\n".join(lines) for short, lines in titles.items()})
 
 
@@ -473,7 +452,7 @@ def _other_devices(layout: Layout) -> Any:
     return html.Div(f"kept with {', '.join(names)}", className="hint")
 
 
-def _over_memory(layout: Layout) -> Any:
+def over_memory_mark(layout: Layout) -> Any:
     """Names devices whose memory a layout exceeds."""
     placement = layout.placement
     over = (
@@ -525,253 +504,3 @@ def _tick(name: str, step: str, is_past: bool) -> html.Button:
         **{"data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"},
         **of_step,
     )
-
-
-def _untold(best: Hint, document: Document) -> html.P:
-    """What is said where no suggestion saves more than such figures can tell."""
-    kinds, way = "predictions", "benchmark both first"
-    if best.estimated:
-        absent = all(device.planned for device in document.placement.used_devices)
-        kinds, way = "estimates", KIT if absent else "profile first"
-    if problem := document.graph.weights_problem:
-        way = f"{problem}; once they are, {way.removesuffix(' first')}"
-    share = percent(best.seconds / best.before, 1)
-    return html.P(
-        f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
-        f"tell: {way}. To try:",
-        className="hint wide",
-    )
-
-
-def layout_of_policy(document: Document) -> str:
-    """The ready-made layout that no other one beats by the same costs, as far as it fits."""
-    if aims_at_throughput(document.placement.settings):
-        return "best throughput"
-    limited = any(device.memory is not None for device in document.devices)
-    return "least latency within memory" if limited else "least latency"
-
-
-def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
-    """A line for the layout of a policy, where it is better than the plan by the same costs, or fits and the plan does not."""
-    costs, basis = plan_costs(document)
-    if layout is None or layout.placement is None or _over_memory(layout) is not None:
-        return []
-    now, other = figures(document.placement, costs), figures(layout.placement, costs)
-    of_rate = aims_at_throughput(document.placement.settings)
-    key = "busiest" if of_rate else "predicted"
-    mine, theirs = float(now[key]), float(other[key])
-    own_basis = layout_costs(document, layout)[1]
-    measured = _measured_saving(document, layout.placement, of_rate)
-    is_over = bool(over_memory(document))
-    if not is_over and (theirs >= mine * (1 - _LEAST_SAVING) or measured == ""):
-        return []
-    measured = None if is_over else measured
-    unsure = measured is None and not is_over and too_close(mine, theirs, basis, own_basis)
-    words = [
-        in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
-        for row in (other, now)
-    ]
-    would_take: list[Any] = [f" would take {words[0]} instead of {words[1]} "]
-    if measured is not None:
-        would_take = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
-    else:
-        would_take += [basis_badge(weakest([basis, own_basis])), doubtful_badge(document)]
-    settings = document.placement.settings
-    held = [(len(settings.pins), "pin"), (len(settings.rules), "rule")]
-    without = " and ".join(pluralize(count, what) for count, what in held if count)
-    differ = pluralize(len(differing(document.placement, layout.placement)), "op")
-    gains = [f"{differ} on another device"]
-    if other["subgraphs"] < now["subgraphs"]:
-        gains.append(f"{pluralize(other['subgraphs'], 'subgraph')} instead of {now['subgraphs']:,}")
-    more, less = per_second(other), per_second(now)
-    if (
-        measured is None
-        and not of_rate
-        and more > less
-        and not too_close(more, less, basis, own_basis)
-    ):
-        rates = [rate(per_second(row), bool(row["assumed_speeds"])) for row in (other, now)]
-        gains.append(f"up to {rates[0]} {unit_of_rate(document.graph)} instead of {rates[1]}")
-    return [
-        html.P(
-            [
-                "This plan does not fit. " if is_over else "",
-                f"Without your {without}, " if without else "Another policy, ",
-                html.B(layout.name, title=_MEANT.get(layout.name)),
-                "" if without else ",",
-                " fits, and" if is_over else "",
-                *would_take,
-                f"{', closer than such figures can tell' if unsure else ''}: {', '.join(gains)}. ",
-                html.Button(
-                    "Use",
-                    className="tool small",
-                    title=f"Make “{layout.name}” the current plan",
-                    **{"data-layout-use": layout.name},
-                ),
-            ],
-            className="hint wide",
-            id="hints-policy",
-        )
-    ]
-
-
-def _measured_saving(document: Document, other: Placement, of_rate: bool) -> str | None:
-    """What another placement took beside the plan where both were measured alike: "" where it was not faster.
-
-    None: one of them was not measured.
-    """
-    measured = Measured(document)
-    mode = "throughput" if of_rate else measured.time_mode
-    theirs, mine = (measured.run(one, mode) for one in (other, document.placement))
-    if theirs is None or mine is None or not are_alike(theirs, mine):
-        return None
-    key, ends = ("throughput", "throughput_interval") if of_rate else ("median", "interval")
-    here, there = theirs.figures.get(ends), mine.figures.get(ends)
-    new, old = float(theirs.figures[key]), float(mine.figures[key])
-    is_faster = new > old if of_rate else new < old
-    if not here or not there or not is_faster or compare_medians(here, there, 2) == NO_DIFFERENCE:
-        return ""
-    words = [human_rate(one) if of_rate else human_seconds(one) for one in (new, old)]
-    return " instead of ".join(words)
-
-
-_TO_TRY = 3
-"""Suggestions of which none is sure that are shown"""
-_LEAST_SAVING = 1e-3
-"""Share of the time from which another layout is better; less is rounding"""
-
-
-def hints_view(
-    document: Document, hints: Sequence[Hint], step: str = "", of_policy: Layout | None = None
-) -> list[Any]:
-    """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``.
-
-    Those that save less than such figures can tell are left out, unless all are: then they are ones to try. ``of_policy``
-    comes first where it is better than the plan.
-    """
-    basis = plan_costs(document)[1]
-    policy = _by_policy(document, of_policy)
-    worth = [hint for hint in hints if hint.tells(basis)]
-    outdated = html.Div(
-        "The plan has changed since, and with it what a repaint saves: suggest again.",
-        className="outdated",
-        hidden=True,
-        role="status",
-        id="hints-outdated",
-        **{"data-step-of": step or step_of(document, basis)},
-    )
-    if doubt := doubt_of_costs(document):
-        words = f"{doubt} What a repaint saves goes by them: "
-        policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
-    if not hints:
-        nor = f", and neither does “{of_policy.name}”" if of_policy and not policy else ""
-        words = f"No single move makes it faster{nor}, by {basis.kind}. "
-        others = html.Button(
-            "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
-        )
-        return [outdated, *policy, html.P([words, others], className="hint wide")]
-    graph, rough = document.graph, bool(figures_of(document)["rough"])
-    index = {d.name: i for i, d in enumerate(document.devices)}
-    rows = []
-    for hint in worth or hints[:_TO_TRY]:
-        moved = [
-            op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]
-        ]
-        what = graph.display_name(moved[0]) if len(moved) == 1 else _named(graph, moved)
-        changes = [
-            (
-                -hint.seconds,
-                in_words(abs(hint.seconds), rough)
-                + (" between requests" if hint.throughput else ""),
-            )
-        ]
-        if hint.subgraphs:
-            changes.append((-hint.subgraphs, pluralize(abs(hint.subgraphs), "subgraph")))
-        if hint.bytes:
-            changes.append((-hint.bytes, human_bytes(abs(hint.bytes))))
-        fewer = [
-            html.Span(
-                f"{'−' if change < 0 else '+'}{text}",
-                className="delta better" if change < 0 else "delta worse",
-            )
-            for change, text in changes
-        ]
-        rows.append(
-            html.Tr(
-                [
-                    html.Td(
-                        [
-                            "Move ",
-                            html.Button(
-                                what,
-                                className="link",
-                                title="Select these ops",
-                                **{"data-ops": spans(np.sort(np.array(moved, np.int64)))},
-                            ),
-                            " to ",
-                            html.B(hint.device),
-                        ]
-                    ),
-                    html.Td(fewer),
-                    html.Td(
-                        [
-                            "caused by ",
-                            html.Button(
-                                _cause(document.placement, hint),
-                                className="link",
-                                title=hint.tensor,
-                                **{"data-goto": f"op{hint.ops[0]}"},
-                            ),
-                        ]
-                    ),
-                    html.Td(kind_badge(Kind.ESTIMATE if hint.estimated else Kind.PREDICTION)),
-                    html.Td(
-                        html.Button(
-                            "Apply",
-                            className="tool small",
-                            **{
-                                "data-hint": ",".join(map(str, hint.ops)),
-                                "data-device": str(index[hint.device]),
-                                "title": f"Pin {pluralize(len(hint.ops), 'op')} to {hint.device}",
-                            },
-                        )
-                    ),
-                ]
-            )
-        )
-    table = html.Table(html.Tbody(rows), className="plain", id="hints-table")
-    return [outdated, *policy, None if worth else _untold(hints[0], document), table]
-
-
-def _cause(placement: Placement, hint: Hint) -> str:
-    """The rules or pins that separate the ends of a hint's tensor; else the op that makes it, where, and how often the same
-    happens.
-    """
-    graph = placement.graph
-    tensor = graph.tensor_index[hint.tensor]
-    op = int(graph.tensor_producer[tensor])
-    if rules := separating_rules(placement, tensor):
-        return f"your {joined(rules)}"
-    if pinned := separating_pins(placement, tensor):
-        more = f" and {len(pinned) - 1} more" if len(pinned) > 1 else ""
-        return f"your pin of {graph.display_name(pinned[0])}{more}"
-    if op < 0:
-        return f"input {hint.tensor}"
-    scopes = scopes_of(graph)
-    block = scopes.scopes[scopes.of_op[op]] if op in scopes.of_op else None
-    where = f" in {block.label}" if block is not None and block.label else ""
-    layers = {scopes.layer_of_op[one] for one in hint.ops if one in scopes.layer_of_op}
-    others, what = len(layers) - 1, "layer"
-    if others < 1:
-        others, what = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1, "block"
-    return f"{graph.op_types[op]}{where}" + (f" (+{pluralize(others, what)})" if others > 0 else "")
-
-
-def _named(graph: Graph, ops: Sequence[int]) -> str:
-    """Many ops in few words: their type where it is one, and whether they are the same ops in every layer."""
-    types = {graph.op_types[op] for op in ops}
-    what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
-    scopes, chosen = scopes_of(graph), set(ops)
-    twins = [scopes.corresponding_ops(op) for op in ops[:_LOOKED_AT]]
-    everywhere = all(len(each) > 1 and chosen.issuperset(each) for each in twins)
-    return f"{what}, in every layer," if everywhere else what
