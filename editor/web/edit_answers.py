@@ -96,6 +96,7 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
             "status": _component(status(document, before.figures)),
             "verdict": _component(verdict(document)),
             "outcome": _component(outcome(document)),
+            "better": None,  # is worked out when no other edit follows
             "notice": _component(said[1]),
         }
         device_problems = [a.device_problem for a in answers if a.device_problem is not None]

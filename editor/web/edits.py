@@ -96,8 +96,17 @@ def _label(state: AppState, document: Document, edit: m.PinToLabel) -> None:
 
 
 def _automatic(state: AppState, document: Document, edit: m.Automatic) -> None:
-    """Policy and options; options that the page has no list for stay, except the budget of a search."""
-    policy, _, objective = edit.policy.partition(":")
+    policy, options = automatic_mode(document, edit.policy, edit.costs, edit.codegen)
+    if edit.costs == "measured" and policy not in COST_POLICIES:
+        costs_of(document.graph, document.devices, "measured")  # says what is missing
+    document.set_automatic(policy, options, edit.grouping)
+
+
+def automatic_mode(
+    document: Document, chosen: str, costs: str, codegen: str
+) -> tuple[str, dict[str, Any]]:
+    """A policy and its options, by the page's lists; options that it has no list for stay, but the budget of a search."""
+    policy, _, objective = chosen.partition(":")
     asked_for = {"objective", "costs", "codegen", "search"}
     if objective != "energy":
         asked_for.add("within")
@@ -108,17 +117,15 @@ def _automatic(state: AppState, document: Document, edit: m.Automatic) -> None:
     }
     if objective:
         options["objective"] = objective
-    if edit.codegen == "subgraph":
+    if codegen == "subgraph":
         options["codegen"] = "subgraph"
     # What holds by itself is not stored: some policies decide by estimates, figures of others come from profiles, if any.
     other = "measured" if policy in COST_POLICIES else "estimate"
-    if edit.costs == "measured" and policy not in COST_POLICIES:
-        costs_of(document.graph, document.devices, "measured")  # says what is missing
-    if edit.costs == other and (
+    if costs == other and (
         policy in COST_POLICIES or best_source(document.graph, document.devices) == "measured"
     ):
         options["costs"] = other
-    document.set_automatic(policy, options, edit.grouping)
+    return policy, options
 
 
 def _move_device(state: AppState, document: Document, edit: m.MoveDevice) -> None:

@@ -420,6 +420,21 @@ class Document:
                 decisions | wanted,
             )
 
+    def by_policy(
+        self, policy: str, options: Mapping[str, Any], should_stop: Callable[[], bool] = bool
+    ) -> Placement:
+        """The plan that another policy would give around the same pins and rules.
+
+        Raises:
+            EditorError: the policy has no solution.
+            Cancelled: it was told to stop.
+        """
+        decisions = {**self._decisions, "policy": policy, "options": dict(options)}
+        found = self._solver.solve_stored(decisions, should_stop)
+        if should_stop():
+            raise Cancelled
+        return found
+
     @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Replaces the rules.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from pages import EXAMPLES, Show, ready, says, wait_for_figure
 from playwright.sync_api import Page, expect
 
@@ -111,3 +114,27 @@ def test_a_policy_that_goes_by_watts_asks_for_them_and_then_solves(page: Page, s
     expect(power.nth(1)).to_have_value("15 W")
     page.keyboard.press("Control+z")
     expect(policy).to_have_value("priority")
+
+
+def test_a_faster_policy_is_told_below_the_list_and_taken_by_a_click(
+    page: Page, show: Show, tmp_path: Path
+) -> None:
+    devices = tmp_path / "devices.yaml"
+    devices.write_text(
+        "- {name: slow, backendName: NPU, peakCompute: 1 GFLOPS, peakDramBw: 1 GB/s}\n"
+        "- {name: fast, backendName: NPU, peakCompute: 4 TOPS, peakDramBw: 30 GB/s}\n"
+    )
+    page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), str(devices)))
+    ready(page)
+    line = page.locator("#better")
+    expect(line).to_contain_text(re.compile(r"Least latency would take [\d.]+ ms instead of "))
+    page.evaluate("hetero.paint([hetero.page.view.ops[0]], 0)")
+    expect(line).to_contain_text("would take")  # around the pin
+    use = line.get_by_role("button", name="Use")
+    expect(use).to_be_visible()
+    use.click()
+    expect(page.locator("#policy")).to_have_value("optimal:latency")
+    expect(line).to_be_empty()
+    expect(page.locator("#pins")).to_contain_text("1 pin")
+    page.keyboard.press("Control+z")
+    expect(use).to_be_visible()

@@ -16,6 +16,7 @@ from conftest import EXAMPLES, write_dag
 from decoders import plain_decoder
 
 import editor
+from editor.errors import Cancelled
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.tune import Tuned
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, too_close
@@ -41,7 +42,12 @@ from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
 from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
-from editor.web.panels.suggestions import hints_view, layout_of_policy
+from editor.web.panels.suggestions import (
+    better_plan,
+    hints_view,
+    layout_of_policy,
+    policy_to_try,
+)
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.panels.verdict import verdict
 from editor.web.runs import _progress, follow_run
@@ -415,6 +421,31 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     assert " would take " not in suggested(), "it is the plan"
     assert "and neither does “least latency”" in suggested()
     assert "data-command='show-Compare'" in suggested()
+
+
+def test_the_policy_list_has_a_line_of_a_faster_policy(state: AppState) -> None:
+    """Who opened a model by the first capable device was not told that another policy takes half of the time."""
+    slow = {"name": "slow", "backendName": "NPU", "peakCompute": "1 GFLOPS", "peakDramBw": "1 GB/s"}
+    table = [slow, {"name": "fast", "backendName": "NPU", **_PEAKS}]
+    planned = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    planned.set_automatic("priority", {}, "minimal")
+    pinned = planned.placement.placed_ops[:2].tolist()
+    planned.pin(pinned, "slow")
+    assert policy_to_try(planned) == "optimal:latency"
+    other = planned.by_policy("optimal", {"objective": "latency"})
+    assert {other.devices[d].name for d in other.device_of_op[pinned]} == {"slow"}
+    line = str(better_plan(planned, other, "optimal:latency"))
+    assert "B('Least latency'), ' would take " in line and "98 ops on another device" in line
+    assert "data-command='policy-optimal:latency'" in line
+    for seconds, placement in ((0.004, planned.placement), (0.005, other)):
+        ends = [0.9 * seconds, 1.1 * seconds]
+        figures = {"mode": "latency", "estimated": False, "median": seconds, "interval": ends}
+        planned.keep_run(figures, "", placement)
+    assert better_plan(planned, other, "optimal:latency") is None, "measured, it is slower"
+    planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
+    assert policy_to_try(planned) == "", "the plan has what there is"
+    with pytest.raises(Cancelled):
+        planned.by_policy("priority", {}, lambda: True)
 
 
 def test_a_preset_without_memory_says_what_the_plan_needs(state: AppState) -> None:

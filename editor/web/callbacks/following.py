@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from dash import Dash, Input, Output, State
@@ -12,12 +13,15 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.controls import StaticHtml, static_html
+from editor.web.edits import automatic_mode
 from editor.web.panels import inspector
 from editor.web.panels.devices import device_list, history_list, pins_summary
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.profiles import profiles_view
+from editor.web.panels.suggestions import better_plan, policy_to_try
 from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.web.view import codegen_value, costs_value
 from editor.workspace.document import Document
 
 
@@ -74,6 +78,16 @@ def register(app: Dash, state: AppState) -> None:
     async def inspect(selection: dict[str, Any] | None, _plan: Any, document_id: str) -> Any:
         return await _of(state, document_id, lambda document: _inspected(document, selection or {}))
 
+    @app.callback(
+        Output("better", "children"),
+        Input("plan", "data"),
+        State("doc", "data"),
+    )
+    async def better(_plan: Any, document_id: str) -> Any:
+        version = await _of(state, document_id, lambda document: document.version)
+        await asyncio.sleep(_AT_REST)
+        return await _of(state, document_id, lambda document: _better(document, version))
+
     for panel, tab, view in (
         ("memory", "memory", memory_view),
         ("profiles", "benchmark", profiles_view),
@@ -116,6 +130,35 @@ async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]
         return await asyncio.to_thread(look)
     except (EditorError, OSError):  # a profile may go while it is listed
         raise PreventUpdate from None
+
+
+_AT_REST = 1.0
+"""Seconds after the last edit, from which another policy is tried"""
+_MOST_SECONDS = 5.0
+"""For a policy that nobody asked for"""
+
+
+def _better(document: Document, version: int) -> StaticHtml | None:
+    """A line of the plan that another policy gives, where it is faster and the plan is still the one that was to be beaten."""
+    end = monotonic() + _MOST_SECONDS
+
+    def should_stop() -> bool:
+        return document.version != version or monotonic() > end
+
+    if should_stop():
+        raise PreventUpdate
+    policy = policy_to_try(document)
+    if not policy:
+        return None
+    mode = automatic_mode(
+        document, policy, costs_value(document), codegen_value(document.placement.settings)
+    )
+    try:
+        other = document.by_policy(*mode, should_stop)
+    except EditorError:
+        return None
+    found = better_plan(document, other, policy)
+    return None if found is None else static_html(found)
 
 
 def _inspected(document: Document, selection: dict[str, Any]) -> StaticHtml:

@@ -57,6 +57,7 @@ def tools_panel(document: Document) -> html.Aside:
                 label="Policy",
                 title=FIELDS["Policy"],
             ),
+            html.Div(id="better", role="status"),
             controls.Select(
                 id="costs",
                 value=costs_value(document),

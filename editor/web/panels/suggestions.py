@@ -18,6 +18,7 @@ from editor.kinds import (
     too_close,
     weakest,
 )
+from editor.placement.choices import COST_POLICIES, policy_choices
 from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.fallbacks import Hint, separating_pins, separating_rules
 from editor.placement.placement import Placement
@@ -50,6 +51,7 @@ from editor.web.view import (
 from editor.workspace.contexts import are_alike
 from editor.workspace.document import Document
 from editor.workspace.layouts import (
+    WITHIN_MEMORY,
     Layout,
     differing,
     figures,
@@ -72,6 +74,49 @@ def _untold(best: Hint, document: Document) -> html.P:
         f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
         f"tell: {way}. To try:",
         className="hint wide",
+    )
+
+
+def policy_to_try(document: Document) -> str:
+    """The page's value of the policy whose plan is worth telling beside the present one; "" where none is.
+
+    Of plans that aim at something else than the time of a run, and of those that do not fit, the verdict tells more.
+    """
+    settings = document.placement.settings
+    if (
+        settings.policy in COST_POLICIES
+        or over_memory(document)
+        or document.graph.weights_problem
+        or doubt_of_costs(document)
+        or document.store.set_of(document.id) is not None
+    ):
+        return ""
+    return "memory" if layout_of_policy(document) in WITHIN_MEMORY else "optimal:latency"
+
+
+def better_plan(document: Document, other: Placement, policy: str) -> html.P | None:
+    """A line of the plan that another policy gives, where it is surely faster; with a button that takes it."""
+    costs, basis = plan_costs(document)
+    now, then = figures(document.placement, costs), figures(other, costs)
+    mine, theirs = float(now["predicted"]), float(then["predicted"])
+    measured = _measured_saving(document, other, of_rate=False)
+    if measured == "" or not theirs or (measured is None and too_close(mine, theirs, basis, basis)):
+        return None
+    if measured is None and theirs > mine:
+        return None
+    took = [in_words(row["predicted"], bool(row["assumed_speeds"])) for row in (then, now)]
+    label = policy_choices()[policy]
+    says: list[Any] = [f" would take {took[0]} instead of {took[1]} ", basis_badge(basis)]
+    if measured is not None:
+        says = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
+    use = html.Button(
+        "Use",
+        className="tool small",
+        title=f"The policy “{label}”: {pluralize(len(differing(document.placement, other)), 'op')} on another device",
+        **{"data-command": f"policy-{policy}"},
+    )
+    return html.P(
+        [html.B(label.removeprefix("Optimal: ").capitalize()), *says, " ", use], className="hint"
     )
 
 
