@@ -70,6 +70,8 @@ class Format:
     """Formats of models that it can write (``Graph.format``)."""
     unfit: str = ""
     """``module:function``, which takes the graph: why it cannot be written, "" where it can; "" for any graph."""
+    takes: str = ""
+    """The models that it can write, where ``unfit`` refuses others."""
     devices: tuple[str, ...] = ()
     """Which devices can use it: all of a runtime (``onnxruntime``), those of a provider of it (``onnxruntime.QNN``), or of a
     backend that no runtime here has (``hailo``)."""
@@ -235,6 +237,7 @@ FORMATS: dict[str, Format] = {
         parts=True,
         models=_ONNX,
         unfit="editor.exports.genai:unfit",
+        takes="models with a genai_config.json",
         devices=("onnxruntime",),
     ),
     "model-package": Format(
@@ -294,6 +297,7 @@ FORMATS: dict[str, Format] = {
         options=(_DEVICE,),
         models=_ONNX,
         unfit="editor.exports.executorch:unfit",
+        takes="programs of PyTorch",
     ),
     "hailo": Format(
         "`start_node_names`, `end_node_names` and `net_input_shapes` of each subgraph for the parser of Hailo's compiler; "
@@ -311,6 +315,7 @@ FORMATS: dict[str, Format] = {
         "LiteRT: operators to skip",
         options=(_DEVICE,),
         unfit="editor.exports.litert:unfit",
+        takes="TensorFlow Lite files",
         devices=("edgetpu", "litert"),
     ),
     "llama-cpp": Format(
@@ -331,6 +336,7 @@ FORMATS: dict[str, Format] = {
         ),
         models=_ONNX,
         unfit="editor.exports.llama_cpp:unfit",
+        takes="language models of Transformers",
     ),
     "olive": Format(
         "a model with `split_assignments` for Olive's pass `SplitModel`, and a cost model of its modules",

@@ -64,6 +64,14 @@ def problem_of(graph: Graph, form: str) -> str:
     return f"{form} is for ONNX models, and {name} is OpenVINO IR; write it with --to openvino, or in parts with --to split-ir"
 
 
+def takes_only(graph: Graph, form: str) -> str:
+    """Which models a format is for, in a few words, where this one is not among them; else ""."""
+    found = FORMATS[form]
+    if graph.format not in found.models:
+        return "ONNX models" if found.models == ("onnx",) else "OpenVINO IR"
+    return found.takes if found.unfit and resolve_name(found.unfit)(graph) else ""
+
+
 def export(
     placement: Placement, form: str, out_dir: Path, stamp: str = "", **options: str
 ) -> list[Path]:

@@ -583,8 +583,10 @@ class AppState:
                     "tell",
                 )
             previous = running if running is None or running.has_result else running.previous
-            if previous is not None:
+            if previous is not None and previous.kind != "profile":
                 previous.previous = None
+            elif previous is not None and kind == "profile":
+                previous = previous.previous or previous
             benchmark = BenchmarkState(
                 job,
                 plan,

@@ -63,7 +63,7 @@ class BenchmarkState:
     """What the plan is called: the last step of its history."""
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
-    """The finished one before it, which is shown again where this one ends without a result."""
+    """The finished one before it: shown again where this one ends without a result, and below a profile."""
 
     def is_of(self, document: Document) -> bool:
         """It measures the present plan, however the document came to that: other steps may lead to the same one."""

@@ -20,6 +20,11 @@ from onnx import TensorProto, helper
 import editor
 from editor.exports.formats import FORMATS
 from editor.exports.registry import problem_of
+from editor.sandbox.jobs import JobService
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.panels.export_menu import export_groups
+from editor.workspace.history import Store
 from editor.workspace.plan import Plan
 
 SIZE = 3000
@@ -193,3 +198,21 @@ def test_commands_on_a_full_disk(tmp_path: Path) -> None:
             for path in (tmp_path / "out").rglob("*")
             if path.name.startswith(".") or path.stat().st_size == 64
         ]
+
+
+def test_the_menu_says_what_formats_need_that_a_model_does_not_have(tmp_path: Path) -> None:
+    """It stood in the title of a button that takes no pointer."""
+    state = AppState(Store(str(tmp_path / "workspace")), JobService(), None, tmp_path)
+    table = [{"name": "A", "backendName": "CPU"}]
+    document = state.open(OpenRequest(str(write_model(tmp_path / "m.onnx", external=True)), table))
+    menu = str(export_groups(document))
+    for says in (
+        "for OpenVINO IR",
+        "for models with a genai_config.json",
+        "for TensorFlow Lite files",
+        "needs the weights, which are missing",
+    ):
+        assert f"'{says}'" in menu
+    (tmp_path / "w.bin").write_bytes(bytes(4 * SIZE))
+    assert "needs the weights" not in str(export_groups(document))
+    state.close()

@@ -29,6 +29,7 @@ from editor.sandbox.jobs import JobService
 from editor.text import human_joules, human_rate, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.callbacks.benchmarking import _result
 from editor.web.callbacks.exporting import _content
 from editor.web.comparing import comparison_page
 from editor.web.drawing.panes import panes_data
@@ -84,9 +85,13 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     asyncio.run(_ended(state, document.id))
     result = measured_run(document)
     assert result is not None and state.job_options(document) == options
-    painted = document.placement.placed_ops[:2].tolist()
+    beside = "beside what was worked out before"
+    assert beside not in str(status(document)), "there is no change"
+    painted, before = document.placement.placed_ops[:2].tolist(), figures_of(document)
     document.pin(painted, "OV")
     assert measured_run(document) is None, "another plan"
+    assert beside in str(status(document, before)), "not beside the measurement that stood there"
+    assert beside not in str(status(document, before)), "which is gone now"
     document.unpin(painted)
     assert measured_run(document) == result, "the plan that was measured, two steps later"
     document.set_automatic("optimal", {"costs": "estimate"}, "minimal")
@@ -98,6 +103,8 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     labels = [each["label"] for each in said]
     assert labels[-3:] == ["Profiling ORT 0 %", "Profiling OV 33 %", "Measuring splits 67 %"]
     assert asyncio.run(_ended(state, document.id)).startswith("Profiled. Choose “Costs: ")
+    view = str(_result(document, profiled)[0])
+    assert "The benchmark before it" in view and "Unsplit on ORT" in view
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
     assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
     document.set_automatic("priority", {}, "minimal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from dash import Dash, Input, Output, State
+from dash import Dash, Input, Output, State, html
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
@@ -95,7 +95,10 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return idle(), wrong
     found = benchmark.job.result(0)
     if benchmark.kind == "profile":
-        return profile_view(document, found), wrong
+        view, before = profile_view(document, found), benchmark.previous
+        if before is not None and before.kind in ("benchmark", "tokens") and before.has_result:
+            view += [html.H3("The benchmark before it"), *_result(document, before)[0]]
+        return view, wrong
     placement = benchmark.plan.placement
     if benchmark.kind == "tune":
         return tuned_view(found), wrong

@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from editor.exports.formats import FORMATS
-from editor.exports.registry import fits, left_out, problem_of
+from editor.exports.registry import fits, left_out, problem_of, takes_only
 from editor.exports.shortfall import NO_SPLIT
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
@@ -142,6 +142,9 @@ def _item(document: Document, what: str, label: str) -> html.Button:
         else {"id": {"type": "export", "what": what}}
     )
     short = "" if reason else left_out(document.placement, name)
+    if reason:
+        only = takes_only(document.graph, name) if name in FORMATS else ""
+        short = f"for {only}" if only else "needs the weights, which are missing"
     if short.startswith(NO_SPLIT) and (other := _that_splits(document.placement)):
         short += f". “{other}” does split"
     said = [label, html.Span(short, className="menu-note")] if short else label

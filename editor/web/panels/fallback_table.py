@@ -63,6 +63,7 @@ def fallbacks_panel(document: Document) -> html.Div:
                         if document.graph.is_onnx
                         else []
                     ),
+                    html.Span(problem, className="hint") if problem else None,
                 ],
                 className="bench-controls",
             ),

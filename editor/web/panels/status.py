@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from dash import html
 
@@ -30,6 +30,8 @@ from editor.workspace.longest import FAR_CONTEXT
 _CLOSER = "Closer than such figures can tell: a profile or a benchmark can"
 
 
+_measured: WeakSet[Document] = WeakSet()
+"""Documents whose status bar has a measurement"""
 _shown: WeakKeyDictionary[Document, Mapping[str, Any]] = WeakKeyDictionary()
 
 
@@ -40,6 +42,7 @@ def last_shown(document: Document) -> Mapping[str, Any] | None:
 
 def status(document: Document, before: Mapping[str, Any] | None = None) -> list[Any]:
     """Figures with their change against ``before``."""
+    was_measured = document in _measured
     _shown[document] = now = figures_of(document)
     before = before or now
     unknown = f" + {now['unknown']} of unknown size" if now["unknown"] else ""
@@ -56,7 +59,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
             className="figure",
         ),
         _context(document, now["context"], before["context"]),
-        _headline(document, now, before),
+        _headline(document, now, before, was_measured),
         _figure("pins", now["pins"], now["pins"] - before["pins"]),
     ]
     forced = len(document.placement.forced_ops)
@@ -81,10 +84,11 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
 
 
 def _headline(
-    document: Document, now: Mapping[str, Any], before: Mapping[str, Any]
+    document: Document, now: Mapping[str, Any], before: Mapping[str, Any], was_measured: bool
 ) -> html.Span | None:
     """The figure of the plan; its change where both are predictions of one kind, else what it was."""
     said = headline(document)
+    (_measured.discard if said.run is None else _measured.add)(document)
     if not said.figure:
         return None
     at = [html.Span(said.at, className="beside"), " "] if said.at else []
@@ -94,7 +98,10 @@ def _headline(
     if said.run is None and (now["rate"] is None) == (before["rate"] is None):
         unit = unit_of_rate(document.graph)
         same = now["basis"] == before["basis"]
-        parts += [_change(now, before, unit) if same else _before(before, unit), " "]
+        change = _change(now, before, unit) if same else _before(before, unit)
+        parts += [change, " "]
+        if change is not None and same and was_measured:
+            parts.append(html.Span("beside what was worked out before ", className="beside"))
     if said.beside and said.run is not None:  # of an estimate, the verdict says it
         parts += [html.Span(said.beside, className="beside"), " "]
     parts.append(doubtful_badge(document))
