@@ -454,17 +454,21 @@ const zoomToSelection = () => {
   if (chosen?.nonempty()) move(wholeOf(chosen.boundingBox(), 3));
   else editor.say("Select something first.");
 };
-/* Moves no further than it takes for a box to be clear of the cards; zooms where it would be too small to read, or too large. */
+/* Zooms where a box would be too small to read, or too large. It stays where it is if it is clear of the cards; else it goes to
+   the middle, as what is around it matters too. */
 /** @type {Hetero["bring"]} */
 function bring(box) {
   const cy = page.cy.stop(),
     was = cy.zoom(),
     { zoom } = wholeOf(box, was < READABLE ? CLEAR : was),
-    pan = cy.pan(),
-    x = pan.x + ((box.x1 + box.x2) / 2) * (was - zoom), // its middle stays
-    y = pan.y + ((box.y1 + box.y2) / 2) * (was - zoom),
-    to = clearOfCards(cy, box, { x, y }, zoom);
-  if (zoom !== was || to.x !== pan.x || to.y !== pan.y) move({ zoom, pan: to });
+    clear = clearOfCards(cy, box, cy.pan(), was);
+  if (zoom === was && clear.x === cy.pan().x && clear.y === cy.pan().y) return;
+  const free = window.heteroFree(cy.width(), cy.height()),
+    middle = {
+      x: free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
+      y: free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom,
+    };
+  move({ zoom, pan: clearOfCards(cy, box, middle, zoom) }); // of one that is too large, its top
 }
 /* Everything, but never larger than life, and clear of the lists at the top. */
 function fit() {

@@ -12,7 +12,7 @@ function picture(what) {
     ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
   const [blob, words] =
     form === "svg" ? [svgOf(cy, ground, Boolean(whole)), ""] : whole ? pngOfAll(cy, ground) : [pngOf(cy, ground), ""];
-  const name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view";
+  const name = (editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "").replaceAll("/", "-") || "view";
   editor.tell(`Downloaded ${editor.save(blob, `${name}${whole ? "-graph" : ""}.${form}`)}.${words}`);
 }
 

@@ -53,7 +53,7 @@ from editor.web.view import costs_value, view_of
 from editor.workspace import plan_file
 from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
-from editor.workspace.folders import make_private
+from editor.workspace.folders import make_private, title_of
 from editor.workspace.history import Store
 from editor.workspace.longest import longest_context, memory_settings
 from editor.workspace.model_set import is_set
@@ -678,7 +678,7 @@ class AppState:
         """
         solver = self._solved(graph, first_decisions(settings, devices), should_stop)
         record = self.store.create(
-            graph.path.name,
+            title_of(graph.path),
             str(graph.path),
             graph.sha256,
             graph.define,

@@ -98,6 +98,18 @@ def uploads_of(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in sorted(found) if path.is_dir() and path.name != INCOMING}
 
 
+_SAYS_LITTLE = frozenset({"model", "decoder", "encoder", "openvino", "vision", "text", "embedding"})
+"""First words of names that exporters give to every model"""
+
+
+def title_of(model: Path) -> str:
+    """What a document of a model is called: its file, with the folder where many models have a file of that name."""
+    of_upload = model.parent.parent.name == UPLOADS  # the folder is named by what it holds
+    if model.stem.lower().split("_")[0] not in _SAYS_LITTLE or of_upload or not model.parent.name:
+        return model.name
+    return f"{model.parent.name}/{model.name}"
+
+
 def file_of(url: URL) -> Path | None:
     """The file of an SQLite database; None for one in memory or on a server."""
     kept = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from dash import html
 
 from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.pages.start import start_page
+from editor.workspace.folders import title_of
 from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions
 
@@ -41,3 +43,20 @@ def test_rows_of_one_model_at_other_sizes_do_not_look_alike(tmp_path: Path) -> N
         "1 token after 500 · CPU",
         "CPU · batch 1, 1 token after 7",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/models/phi/model.onnx", "phi/model.onnx"),
+        ("/models/t5/decoder_model_merged.onnx", "t5/decoder_model_merged.onnx"),
+        ("/models/resnet50.onnx", "resnet50.onnx"),
+        ("/work/uploads/3fa9/model.onnx", "model.onnx"),
+        ("/work/uploads/3fa9/phi/model.onnx", "phi/model.onnx"),
+        ("/model.onnx", "model.onnx"),
+    ],
+)
+def test_models_whose_name_says_little_are_called_by_their_folder_too(
+    path: str, title: str
+) -> None:
+    assert title_of(Path(path)) == title

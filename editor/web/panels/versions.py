@@ -51,7 +51,7 @@ def label_of_version(record: Record, records: Sequence[Record]) -> str:
     """A document in a list, by what tells it from others of its title: folder, sizes, and when it was last changed."""
     alike = [each for each in records if each.title == record.title]
     model, folder = Path(record.model), ""
-    if any(each.model != record.model for each in alike):
+    if any(each.model != record.model for each in alike) and "/" not in record.title:
         folder = f"{model.parent.name}/"
     sizes = sizes_apart(record.define, (each.define for each in alike))
     day, minute = record.updated[:10], record.updated[11:16]
