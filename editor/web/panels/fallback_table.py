@@ -63,7 +63,9 @@ def fallbacks_panel(document: Document) -> html.Div:
                         if document.graph.is_onnx
                         else []
                     ),
-                    html.Span(problem, className="hint") if problem else None,
+                    html.Span("The second needs the weights, which are missing.", className="hint")
+                    if problem and document.graph.is_onnx
+                    else None,
                 ],
                 className="bench-controls",
             ),
