@@ -144,7 +144,7 @@ class CompiledPlan:
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         self._arrivals, self._dead = data_flow(steps, self._outputs)
-        self.queues = sum(map(_queues, steps)) > 1
+        self.queues = sum(map(queues, steps)) > 1
         """Whether a run that waits after each subgraph, as a timed one does, takes longer than one that does not"""
         self._sizes: dict[str, tuple[Value, int]] = {}
         self._has_run = False
@@ -386,7 +386,7 @@ def data_flow(
     return arrivals, dead
 
 
-def _queues(step: Step) -> bool:
+def queues(step: Step) -> bool:
     """Whether a run of the step may return before its device has finished."""
     return (
         isinstance(step.executable, AsynchronousExecutable)

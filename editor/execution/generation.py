@@ -20,6 +20,7 @@ from editor.execution.compiled_plan import (
     convert,
     data_flow,
     memory_space,
+    queues,
 )
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
@@ -57,6 +58,8 @@ class Generation:
     """[token] seconds, those of the first left out"""
     logits: tuple[Any, ...]
     """[token] what it was chosen from: an array of the vocabulary's size"""
+    by_subgraph: tuple[tuple[float, ...], ...] = ()
+    """[token][subgraph] seconds, those of the first token left out; empty where a device only queues its work"""
 
     @property
     def tokens_per_second(self) -> float:
@@ -203,6 +206,7 @@ class Generator:
         values = self._inputs.first_states(self._prompt.passed)
         tokens: list[int] = []
         times: list[float] = []
+        parts: list[tuple[float, ...]] = []
         logits: list[Any] = []
         steps, past, turn = self._inputs.steps(prompt), 0, 0
         while len(tokens) < new and not should_stop():
@@ -228,6 +232,8 @@ class Generator:
             number = len(tokens)
             tokens.append(int(follow[number]) if number < len(follow) else int(last.argmax()))
             times.append(perf_counter() - start)
+            if phase.waits:
+                parts.append(tuple(phase.taken))
             logits.append(
                 last.copy()
             )  # the runtime may write there again, and a prompt has a row for each token
@@ -239,6 +245,7 @@ class Generator:
             Spread.of(times[1:] or times or [0.0]),
             tuple(times[1:]),
             tuple(logits),
+            tuple(parts[1:]),
         )
 
     def _check_all(self, fed: Mapping[str, Value]) -> None:
@@ -324,6 +331,10 @@ class _Phase:
         makes = next((i for i, s in enumerate(steps) if logits in s.submodel.outputs), 0)
         later = computed_later([step.device.name for step in steps], places, makes)
         self._behind = [steps[i] for i in later]
+        self.waits = not any(map(queues, steps))
+        """Whether a step has computed when it returns"""
+        self.taken = [0.0] * (1 + max((step.id for step in steps), default=0))
+        """[subgraph] seconds of the last run"""
         self._copied: list[Value] = []
         """Values whose copies to other devices may not be done; their memory must stay as it is"""
 
@@ -371,10 +382,12 @@ class _Phase:
                     i = arrival.position
                     self._copied.append(arguments[i])
                     arguments[i] = convert(arguments[i], work.step.runs_on)
+            start = perf_counter()
             try:
                 results = run(arguments)
             except ExecutionError as error:
                 raise SubgraphError(str(error), work.step.id) from error
+            self.taken[work.step.id] = perf_counter() - start
             values.update(zip(work.makes, results, strict=True))
             for name in work.dead:
                 del values[name]

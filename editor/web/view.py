@@ -472,17 +472,16 @@ def _margin(run: Run) -> float:
 def measured_medians(document: Document) -> tuple[list[float], float]:
     """[subgraph] median seconds in the newest benchmark of this plan, and those of the whole run; empty without one.
 
-    Of a token, only the time of the whole step is measured: it is that of the subgraph where there is one, at the context of
-    the plan's sizes.
+    Of a token, they are those at the context of the plan's sizes; devices that only queue their work have none but that of the
+    whole step, which is that of the subgraph where there is one.
     """
     run = measured_run(document)
-    if (
-        run is not None
-        and run.figures["mode"] == "tokens"
-        and len(document.placement.subgraphs) == 1
-        and is_at_sizes(document.graph, run)
-    ):
-        return [run.figures["median"]], run.figures["median"]
+    if run is not None and run.figures["mode"] == "tokens" and is_at_sizes(document.graph, run):
+        total, medians = run.figures["median"], run.figures.get("medians")
+        if len(document.placement.subgraphs) == 1:
+            return [total], total
+        if medians:
+            return list(medians), total
     run = measured_run(document, "latency")
     if run is None:
         return [], 0.0

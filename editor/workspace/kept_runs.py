@@ -63,6 +63,7 @@ def tokens_to_keep(result: TokenBenchmark) -> dict[str, Any]:
         "throughput": mine.tokens_per_second,
         "requests": result.sequences,
         "first_token": mine.first_token.median,
+        "medians": list(mine.by_subgraph),
         "prompt": result.prompt,
         "new": result.new,
         "estimated": result.simulated,

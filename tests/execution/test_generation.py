@@ -173,11 +173,15 @@ def test_a_benchmark_of_tokens_compares_with_the_unsplit_model(tmp_path: Path) -
     }
     assert result.figures.token.count == 3 * 8
     assert [context for context, _ in result.figures.by_context] == [16, 18, 20, 22]
+    parts = result.figures.by_subgraph
+    assert len(parts) == len(plan.subgraphs) > 1 and all(parts)
+    assert sum(parts) < 2 * result.figures.token.median, "medians hardly add up, but of one token"
     assert not result.simulated
     assert result.figures.tokens_per_second == pytest.approx(1 / result.figures.token.median)
     turned = editor.partition(plan.graph, [THREE[2], THREE[0]])
     assert measure_tokens("turned", turned.placement, 4, 3).reference == "A", "not itself"
     several = measure_tokens("plan", plan.placement, 4, 3, sequences=3)
+    assert not several.figures.by_subgraph, "they hold each other up"
     assert several.figures.token.count == 3 * 3 * 2
     assert several.within_tolerance
     document = result.to_dict()

@@ -49,6 +49,8 @@ class TokenFigures:
     """Of one sequence, by the median of a token; with several in flight, of all of them together, prompts included"""
     by_context: tuple[tuple[int, float], ...]
     """(tokens seen before, median seconds of a token) for parts of the sequence"""
+    by_subgraph: tuple[float, ...] = ()
+    """[subgraph] median seconds of a token; empty with several sequences in flight, and where a device only queues its work"""
 
     def text(self) -> str:
         """One line."""
@@ -162,6 +164,7 @@ class TokenBenchmark:
                 },
                 "tokens_per_second": figures.tokens_per_second,
                 "by_context": [list(pair) for pair in figures.by_context],
+                "by_subgraph": list(figures.by_subgraph),
             }
 
         return {
@@ -362,7 +365,11 @@ def _figures(name: str, found: Sequence[Generation], rate: float | None) -> Toke
         for start in range(0, size * _PARTS, size)
         if start < len(shown.seconds)
     )
-    return TokenFigures(name, first, token, 1 / token.median if rate is None else rate, parts)
+    taken = [seconds for each in found for seconds in each.by_subgraph] if rate is None else []
+    by_subgraph = tuple(np.median(taken, 0).tolist()) if taken else ()
+    return TokenFigures(
+        name, first, token, 1 / token.median if rate is None else rate, parts, by_subgraph
+    )
 
 
 def _difference(expected: Generation, actual: Generation) -> float:
