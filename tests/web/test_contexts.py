@@ -33,6 +33,7 @@ from editor.web.panels.suggestions import hints_view, layout_of_policy
 from editor.web.panels.tables import subgraph_rows
 from editor.web.panels.verdict import verdict
 from editor.web.panels.versions import label_of_version
+from editor.web.view import measured_medians
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -86,6 +87,21 @@ def test_the_headline_says_the_context_of_each_of_its_figures(document: Document
     ribbon = ribbon_of(document)
     assert ribbon["at"] == "after 127 tokens" and not ribbon["measured"]
     assert [row["kind"] for row in subgraph_rows(document)] == ["estimate"], "at the plan's sizes"
+
+
+def test_subgraphs_have_the_times_of_a_token_that_were_measured(document: Document) -> None:
+    """A measured headline stood beside a ribbon of estimates that were 2.3 times as long."""
+    document.pin(document.placement.placed_ops[-3:].tolist(), "OpenVINO.CPU")
+    count = len(document.placement.subgraphs)
+    assert count > 1
+    each = [0.001 * (i + 1) for i in range(count)]
+    document.keep_run(tokens(120, 0.016, medians=each), "automatic", document.placement)
+    assert measured_medians(document) == (each, 0.016)
+    ribbon = ribbon_of(document)
+    assert ribbon["measured"] and [part["seconds"] for part in ribbon["parts"]] == each
+    assert {row["seconds"] for row in subgraph_rows(document)} == set(each)
+    document.keep_run(tokens(2000, 0.05, medians=each), "automatic", document.placement)
+    assert measured_medians(document) == ([], 0.0), "of another context than the plan's sizes"
 
 
 def test_layouts_of_other_contexts_are_not_ranked(document: Document) -> None:
