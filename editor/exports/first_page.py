@@ -207,6 +207,10 @@ def _room(placement: Placement) -> list[str]:
             said.append(
                 f"Fits up to a context of about {until:,} tokens, by the memory of {first.device}."
             )
+        elif tight:
+            return [
+                f"No room for {pluralize(first.context, 'token')} with what runtimes add: {tight}."
+            ]
     return [*said, f"Tight: {tight} with what runtimes add."] if tight else said
 
 

@@ -98,16 +98,13 @@ def uploads_of(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in sorted(found) if path.is_dir() and path.name != INCOMING}
 
 
-_SAYS_LITTLE = frozenset({"model", "decoder", "encoder", "openvino", "vision", "text", "embedding"})
-"""First words of names that exporters give to every model"""
-
-
 def title_of(model: Path) -> str:
     """What a document of a model is called: its file, with the folder where many models have a file of that name."""
     of_upload = model.parent.parent.name == UPLOADS  # the folder is named by what it holds
-    if model.stem.lower().split("_")[0] not in _SAYS_LITTLE or of_upload or not model.parent.name:
-        return model.name
-    return f"{model.parent.name}/{model.name}"
+    says_little = "model" in model.stem.lower().split("_")  # decoder_model_merged.onnx
+    if says_little and model.parent.name and not of_upload:
+        return f"{model.parent.name}/{model.name}"
+    return model.name
 
 
 def file_of(url: URL) -> Path | None:

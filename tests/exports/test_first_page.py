@@ -253,7 +253,8 @@ def test_a_report_says_up_to_which_context_a_plan_fits(tmp_path: Path) -> None:
     plan = editor.partition(path, [device])
     assert plan.run_memory.over_with_runtimes
     text = plan.export("md", tmp_path)[0].read_text()
-    assert "Tight: about " in text and " of 800 kB on A with what runtimes add." in text
+    assert "No room for 127 tokens with what runtimes add: about " in text
+    assert " of 800 kB on A." in text
     assert "Fits up to" not in text
     plan = editor.partition(path, [{**device, "memory": "4MB"}])
     (state,) = state_memory(plan.placement)

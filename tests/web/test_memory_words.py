@@ -53,7 +53,8 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     tight = decoder(state, tmp_path, peak + (taken - peak) // 2)
     said = tight.placement.run_memory.over_with_runtimes
     assert re.fullmatch(r"about [\d.]+ [kM]B of [\d.]+ [kM]B on A", said)
-    assert f"tight: {said} with what runtimes add" in str(verdict(tight))
+    assert f"No room for 127 tokens with what runtimes add: {said}" in str(verdict(tight))
+    assert "no room for 127 tokens" in str(status(tight)), "fits 0 tokens"
     view = str(memory_view(tight))
     assert f"this split fits, but not with what runtimes add: {said}" in view
     assert "with what its runtime adds', className='short'" in view

@@ -22,7 +22,7 @@ from editor.text import (
 )
 from editor.web.panels.doubts import doubtful_badge
 from editor.web.panels.layout_figures import factor_of_rough
-from editor.web.panels.verdict import beyond_memory, headline, over_memory
+from editor.web.panels.verdict import beyond_memory, headline, over_memory, too_long
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.longest import FAR_CONTEXT
@@ -112,6 +112,9 @@ def _context(document: Document, now: int | None, before: int | None) -> html.Sp
     """Up to which context the plan fits, where memory ends it, and how a stroke changed that."""
     if now is None or now >= min(most_positions(document.graph), FAR_CONTEXT):
         return None
+    if tokens := too_long(document):
+        words = f"no room for {pluralize(tokens, 'token')}"
+        return html.Span(words, className="figure warning", **{"data-figure": "context"})
     change = _delta(now - (now if before is None else before), "{:,}".format, more_is_better=True)
     return html.Span(
         ["fits ", html.B(f"{now:,}"), " tokens ", change],

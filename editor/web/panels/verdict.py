@@ -55,7 +55,7 @@ from editor.web.view import (
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.longest import FAR_CONTEXT
+from editor.workspace.longest import FAR_CONTEXT, has_longest
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
@@ -149,6 +149,8 @@ def verdict(document: Document) -> list[Any]:
     """The headline, and how the plan compares with not splitting where that was measured; first of all, whether it fits."""
     if over := over_memory(document):
         return [_said(document)[0], _does_not_fit(document, over)]
+    if context := too_long(document):
+        return [_said(document)[0], _does_not_fit_with_runtimes(document, context)]
     head, said, *assumed = _said(document)
     if fits := _fits(document):
         said = _sentence(*fits, *(["; ", *said.children] if said else []))
@@ -237,6 +239,34 @@ def over_memory(document: Document) -> dict[str, int]:
     over = [d for d in document.devices if d.memory is not None and needed[d.name] > d.memory]
     over.sort(key=lambda d: (d.memory or 0) / needed[d.name])
     return {d.name: needed[d.name] for d in over}
+
+
+def too_long(document: Document) -> int:
+    """The context of the sizes, where devices have room for it but not for what their runtimes add; else 0.
+
+    Up to which shorter one the plan fits is not told from here: what it holds does not shrink in proportion.
+    """
+    if not document.placement.run_memory.over_with_runtimes:
+        return 0
+    states = state_memory(document.placement)
+    over = [s for s in states if s.roomy_until is not None and s.roomy_until < s.context]
+    return max((state.context for state in over), default=0)
+
+
+def _does_not_fit_with_runtimes(document: Document, context: int) -> html.P:
+    short = document.placement.run_memory.over_with_runtimes
+    way = (
+        html.Button(
+            "Longest context",
+            className="tool small",
+            title="Opens the model at the longest context that a split within memory holds",
+            **{"data-command": "longest-context"},
+        )
+        if has_longest(document.placement)
+        else None
+    )
+    words = f"No room for {pluralize(context, 'token')} with what runtimes add: {short}"
+    return _with_way(words, way, f"{ADDED}. {short}", "unfit")
 
 
 def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
