@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from weakref import WeakKeyDictionary
+
+import numpy as np
 from dash import html
 
 from editor.placement.chosen_costs import aims_at_throughput
-from editor.text import human_rate, human_seconds, off_by
+from editor.placement.costs import Costs
+from editor.placement.device_profile import costs_of
+from editor.text import human_rate, human_seconds, joined, off_by
 from editor.web.view import (
     costs_value,
     has_profile,
     measured_run,
     measured_unsplit,
     newest_predicted_run,
+    plan_costs,
     predicted_of,
     unsplit_ways,
 )
@@ -35,6 +42,8 @@ def doubt_of_costs(document: Document) -> str:
         return _contradiction(document, predicted_of(document)[0] or 0.0)
     if costs_value(document) != "measured":
         return _contradiction_of_unsplit(document)
+    if doubt := _doubt_of_estimates(document):
+        return doubt
     run = newest_predicted_run(document)
     if run is None:
         return ""
@@ -46,6 +55,45 @@ def doubt_of_costs(document: Document) -> str:
         if off
         else ""
     )
+
+
+_estimated: WeakKeyDictionary[Document, tuple[Costs, str, float]] = WeakKeyDictionary()
+"""Document -> its costs, the profiled device whose estimate is furthest off, and the times by which it is"""
+
+
+def estimates_off(document: Document) -> str:
+    """How far the estimate of a profiled device is off, where others have nothing but estimates; "" where it is near."""
+    costs, _ = plan_costs(document)
+    if not any(costs.profiled) or all(costs.profiled):
+        return ""
+    known = _estimated.get(document)
+    if known is None or known[0] is not costs:
+        placement = document.placement
+        estimated = costs_of(document.graph, document.devices, "estimate")
+        factors = {}
+        for d in np.flatnonzero(costs.profiled).tolist():
+            ops = placement.placed_ops[placement.constraints.able[placement.placed_ops, d]]
+            took = float(costs.op[ops, d].sum())
+            if took:
+                factors[document.devices[d].name] = float(estimated.op[ops, d].sum()) / took
+        worst = max(factors, key=lambda name: abs(math.log(factors[name] or 1)), default="")
+        known = _estimated[document] = costs, worst, factors.get(worst, 1.0)
+    off = off_by(known[2])
+    return f"The estimate of {known[1]} is {off}, by its profile" if off else ""
+
+
+def _doubt_of_estimates(document: Document) -> str:
+    """The same, where the plan has ops on a device without a profile."""
+    names = [document.devices[d].name for d in _unprofiled(document)]
+    off = estimates_off(document) if names else ""
+    return f"{off}: that of {joined(names)} may be as far off." if off else ""
+
+
+def _unprofiled(document: Document) -> list[int]:
+    """Devices of the plan that have nothing but an estimate, where others of the table have a profile."""
+    costs, _ = plan_costs(document)
+    used = document.placement.used_numbers if any(costs.profiled) else []
+    return [d for d in used if not costs.profiled[d]]
 
 
 def _off(factor: float, run: Run) -> str:
@@ -95,6 +143,10 @@ def way_to_better_costs(document: Document) -> str | html.Button:
     """What helps against doubtful costs: a button that profiles, or words where a profile is there to be chosen."""
     if costs_value(document) != "measured" and has_profile(document):
         return "Choose “Costs: from a profile”"
+    lacking = [document.devices[d] for d in _unprofiled(document)]
+    if lacking and all(device.planned for device in lacking):
+        kit = {"data-command": "show-kits", "title": "A script that measures a device where it is"}
+        return html.Button("Measurement kit", className="link", **kit)
     words = "Profile again" if costs_value(document) == "measured" else "Profile"
     return html.Button(words, className="link", **{"data-command": "run-bench-profile"})
 

@@ -20,6 +20,7 @@ from editor.kinds import (
 )
 from editor.placement.choices import COST_POLICIES, policy_choices
 from editor.placement.chosen_costs import aims_at_throughput
+from editor.placement.device_profile import basis_of
 from editor.placement.fallbacks import Hint, separating_pins, separating_rules
 from editor.placement.placement import Placement
 from editor.text import (
@@ -33,7 +34,12 @@ from editor.text import (
 )
 from editor.web.drawing.spans import spans
 from editor.web.panels.compare import MEANT, over_memory_mark
-from editor.web.panels.doubts import doubt_of_costs, doubtful_badge, way_to_better_costs
+from editor.web.panels.doubts import (
+    doubt_of_costs,
+    doubtful_badge,
+    estimates_off,
+    way_to_better_costs,
+)
 from editor.web.panels.layout_figures import (
     KIT,
     per_second,
@@ -46,6 +52,7 @@ from editor.web.view import (
     figures_of,
     layout_costs,
     plan_costs,
+    source_of,
     step_of,
 )
 from editor.workspace.contexts import are_alike
@@ -97,16 +104,30 @@ def policy_to_try(document: Document) -> str:
 def better_plan(document: Document, other: Placement, policy: str) -> html.P | None:
     """A line of the plan that another policy gives, where it is surely faster; with a button that takes it."""
     costs, basis = plan_costs(document)
+    other_basis = basis_of(costs, source_of(document), other.used_numbers)
+    if (
+        costs.profiled
+        and estimates_off(document)
+        and not all(costs.profiled[d] for d in other.used_numbers)
+    ):
+        return None
     now, then = figures(document.placement, costs), figures(other, costs)
     mine, theirs = float(now["predicted"]), float(then["predicted"])
     measured = _measured_saving(document, other, of_rate=False)
-    if measured == "" or not theirs or (measured is None and too_close(mine, theirs, basis, basis)):
+    if (
+        measured == ""
+        or not theirs
+        or (measured is None and too_close(mine, theirs, basis, other_basis))
+    ):
         return None
     if measured is None and theirs > mine:
         return None
     took = [in_words(row["predicted"], bool(row["assumed_speeds"])) for row in (then, now)]
     label = policy_choices()[policy]
-    says: list[Any] = [f" would take {took[0]} instead of {took[1]} ", basis_badge(basis)]
+    says: list[Any] = [
+        f" would take {took[0]} instead of {took[1]} ",
+        basis_badge(weakest([basis, other_basis])),
+    ]
     if measured is not None:
         says = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
     use = html.Button(
