@@ -8,7 +8,6 @@ from typing import Any
 
 from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError, WorkspaceError
-from editor.placement.choices import OPTIONS
 from editor.sandbox.jobs import TIME_LIMIT_SECONDS
 from editor.text import human_seconds, pluralize, shortened
 from editor.web import messages as m
@@ -159,9 +158,8 @@ def _end_text(
         benchmark.problem = str(error)
         return ("Cancelled." if str(error) == "cancelled" else "Failed."), 0.0
     if benchmark.kind == "profile":
-        if costs_value(document) == "measured":
-            return "Profiled.", 1.0
-        return f"Profiled. Choose “Costs: {OPTIONS['costs'].values['measured']}” to use it.", 1.0
+        by_it = "" if costs_value(document) == "measured" else " The plan goes by estimates so far."
+        return f"Profiled.{by_it}", 1.0
     if benchmark.kind == "tune":
         _keep(document, benchmark, *tuned_to_keep(result))
         return result.proposal, 1.0

@@ -35,7 +35,7 @@ from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
-from editor.workspace.contexts import is_at_sizes, is_of_lengths, lengths_of, of_sizes
+from editor.workspace.contexts import are_alike, is_at_sizes, is_of_lengths, lengths_of, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 from editor.workspace.layouts import Layout
@@ -382,6 +382,17 @@ def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnspli
                 figure = figures["throughput" if many else "median"]
                 found.setdefault(name, MeasuredUnsplit(figure, noisy))
     return found
+
+
+def runs_like(document: Document, shown: Run) -> list[Run]:
+    """All measurements of the present plan of one mode, of about one context, and of as many requests in flight."""
+    same = ("mode", "requests")
+    return [
+        run
+        for run in _runs_of(document.placement, _real_runs(document))
+        if all(run.figures.get(key) == shown.figures.get(key) for key in same)
+        and are_alike(run, shown)
+    ]
 
 
 def aim_of(settings: Settings) -> str:

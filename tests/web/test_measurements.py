@@ -102,11 +102,13 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     assert all((each["share"] or 0) < 1 for each in said), "it is not done before its end"
     labels = [each["label"] for each in said]
     assert labels[-3:] == ["Profiling ORT 0 %", "Profiling OV 33 %", "Measuring splits 67 %"]
-    assert asyncio.run(_ended(state, document.id)).startswith("Profiled. Choose “Costs: ")
+    assert asyncio.run(_ended(state, document.id)).endswith(" goes by estimates so far.")
+    assert "data-command='costs-measured'" in str(_result(document, profiled)[0])
     view = str(_result(document, profiled)[0])
     assert "The benchmark before it" in view and "Unsplit on ORT" in view
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
     assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
+    assert "data-command='costs-measured'" not in str(_result(document, profiled)[0])
     document.set_automatic("priority", {}, "minimal")
     assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))

@@ -20,7 +20,7 @@ from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
-from editor.web.panels.doubts import doubt_of_costs, way_to_better_costs
+from editor.web.panels.doubts import doubt_of_costs, use_profile, way_to_better_costs
 from editor.web.panels.parts import (
     heading,
     icon,
@@ -159,9 +159,7 @@ def outcome(document: Document) -> list[Any]:
         if result.bound is not None
         else None,
         doubt,
-        html.P(
-            "This model has been profiled: choose “Costs: from a profile” above.", className="hint"
-        )
+        html.P(["This model has been profiled: ", use_profile(), "."], className="hint")
         if unused and doubt is None
         else None,
         _beside_profiles(document),
@@ -322,7 +320,8 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
             if letters(part) not in said:
                 said += letters(part)
                 parts.append(part)
-        return " · ".join(parts) or device.description
+        lacks = device.description.removeprefix("planned: ").removeprefix(f"{device.backend} is ")
+        return " · ".join(parts) or lacks
     return device.description
 
 

@@ -139,10 +139,15 @@ def _contradiction_of_unsplit(document: Document) -> str:
     return ""
 
 
-def way_to_better_costs(document: Document) -> str | html.Button:
-    """What helps against doubtful costs: a button that profiles, or words where a profile is there to be chosen."""
+def use_profile() -> html.Button:
+    """Takes the costs from the profile that is there."""
+    return html.Button("Use the profile", className="link", **{"data-command": "costs-measured"})
+
+
+def way_to_better_costs(document: Document) -> html.Button:
+    """What helps against doubtful costs: a button that profiles, or that takes the profile that is there."""
     if costs_value(document) != "measured" and has_profile(document):
-        return "Choose “Costs: from a profile”"
+        return use_profile()
     lacking = [document.devices[d] for d in _unprofiled(document)]
     if lacking and all(device.planned for device in lacking):
         kit = {"data-command": "show-kits", "title": "A script that measures a device where it is"}
@@ -153,8 +158,7 @@ def way_to_better_costs(document: Document) -> str | html.Button:
 
 def _in_a_title(document: Document, why: str) -> str:
     """A doubt and what helps, where no button can stand."""
-    way = way_to_better_costs(document)
-    words = way if isinstance(way, str) else str(way.children)
+    words = way_to_better_costs(document).children
     return f"{why} {words}{', in the tab Benchmark' if words == 'Profile' else ''}."
 
 
@@ -180,7 +184,7 @@ def way_to_profile(document: Document) -> html.Button | None:
         return None
     why = _contradiction(document, predicted_of(document)[0] or 0.0)
     way = way_to_better_costs(document)
-    if not why or isinstance(way, str):
+    if not why:
         return None
     way.title = why
     return way

@@ -71,8 +71,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             ["Each token", html.Br(), f"at {phases.lengths.context} tokens of context"],
             title="The mean of the first and the last step of one token",
         ),
-        html.Th("State moves once"),
-        html.Th("Weights twice"),
+        html.Th("State moves", title="Once, from where the prompt leaves it"),
+        html.Th("Weights kept twice", title="Of ops that the phases have on different devices"),
     ]
     new = phases.lengths.new
     further = f" and {new - 1:,} times a token" if new > 1 else ""
@@ -148,8 +148,12 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     path = shlex.quote(str(document.graph.path))
     command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
     in_bold = f"“{phases.chosen.name}”"
+    save = html.Button(
+        "Save plan.json of both", className="tool small", id={"type": "export", "what": "phases"}
+    )
     return [
         _outdated(document),
+        html.P([_answer(phases, moved), " ", badge, " ", save], className="phases-answer"),
         table,
         html.P(
             [" ".join([*phases.notes, *_contradicted(measured, phases), said]), *_profile(phases)],
@@ -158,13 +162,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.Table(html.Tbody(lines), className="plain"),
         html.P(
             [
-                f"A plan of both phases ({in_bold}), which bench --generate and the export for onnxruntime-genai run: ",
-                html.Button(
-                    "Save plan.json of both",
-                    className="tool small",
-                    id={"type": "export", "what": "phases"},
-                ),
-                " or on the command line ",
+                f"bench --generate and the export for onnxruntime-genai run a plan of both phases ({in_bold}). The command "
+                "line makes it, too: ",
                 html.Code(command),
                 " ",
                 html.Button("Copy", className="link", **{"data-copy": command}),
@@ -180,6 +179,23 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             className="hint wide",
         ),
     ]
+
+
+def _answer(phases: Phases, moved: int) -> html.Span:
+    """What the chosen way comes to, in a sentence."""
+    best, new = phases.chosen, phases.lengths.new
+    splits = (
+        "The prompt and the tokens have a placement each"
+        if moved
+        else "One placement serves the prompt and the tokens"
+    )
+    first, token, answer = map(best.in_words, (best.first_token, best.token, best.answer))
+    return html.Span(
+        [
+            f"{splits}: {first} until the first token, then {token} for each; ",
+            html.B(f"{answer} for {pluralize(new, 'token')}"),
+        ]
+    )
 
 
 def _profile(phases: Phases) -> list[Any]:

@@ -136,8 +136,20 @@ def better_plan(document: Document, other: Placement, policy: str) -> html.P | N
         title=f"The policy “{label}”: {pluralize(len(differing(document.placement, other)), 'op')} on another device",
         **{"data-command": f"policy-{policy}"},
     )
+    first: list[Any] = []
+    if (
+        measured is None
+        and basis.kind is Kind.ESTIMATE
+        and any(not d.planned for d in document.devices)
+    ):
+        profile = {
+            "data-command": "run-bench-profile",
+            "title": "Measures the ops on the devices that are here",
+        }
+        first = [" or ", html.Button("profile first", className="link", **profile)]
     return html.P(
-        [html.B(label.removeprefix("Optimal: ").capitalize()), *says, " ", use], className="hint"
+        [html.B(label.removeprefix("Optimal: ").capitalize()), *says, " ", use, *first],
+        className="hint",
     )
 
 

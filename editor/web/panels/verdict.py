@@ -51,6 +51,7 @@ from editor.web.view import (
     measured_unsplit,
     memory_of,
     plan_costs,
+    runs_like,
 )
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
@@ -59,6 +60,10 @@ from editor.workspace.longest import FAR_CONTEXT, has_longest
 
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
+
+
+_APART = 1.25
+"""The largest figure of several runs by the least, from which both are told"""
 
 
 class Headline(NamedTuple):
@@ -309,7 +314,7 @@ def _said(document: Document) -> list[Any]:
         beside = _beside_unsplit(figures, _alone(document), unit, unfit)
         return [
             _headline(now, way_to_profile(document) or doubtful_badge(document)),
-            _sentence(said, *beside, _rate_too(document, figures)),
+            _sentence(said, *beside, _rate_too(document, figures), _other_runs(document, now.run)),
         ]
     if not now.figure:
         return [
@@ -324,17 +329,10 @@ def _said(document: Document) -> list[Any]:
         compared = [doubt_of_costs(document), " ", way_to_better_costs(document)]
         if not document.placement.uses_planned:
             compared, untold = ["not measured. ", *compared], ""
-    if document.placement.settings.policy == "pipeline":  # has a remark of its own, too
-        untold = "" if compared and not _is_better(compared) else untold
-        compared = compared if not untold else []
+    if document.placement.settings.policy == "pipeline" and compared:
+        untold = ""  # it has a remark of its own, too
     said = _sentence(*of, *compared, "; " if compared and untold else "", untold)
     return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
-
-
-def _is_better(compared: Sequence[Any]) -> bool:
-    """Whether words of ``_beside_unsplit_worked_out`` tell of a gain."""
-    factors = [each for each in compared if isinstance(each, html.Span)]
-    return any(str(each.children).endswith("faster") for each in factors)
 
 
 def _rate_too(document: Document, figures: Mapping[str, Any]) -> str:
@@ -344,6 +342,20 @@ def _rate_too(document: Document, figures: Mapping[str, Any]) -> str:
         return ""
     many = human_rate(run.figures["throughput"], unit_of_rate(document.graph))
     return f"; {many} with {run.figures['requests']} in flight"
+
+
+def _other_runs(document: Document, shown: Run) -> str:
+    """What runs of this very plan took, where they lie further apart than the interval of one."""
+    mode = shown.figures["mode"]
+    key, in_words = (
+        ("throughput", partial(human_rate, unit=unit_of_rate(document.graph)))
+        if mode == "throughput"
+        else ("median", human_seconds)
+    )
+    took = [float(run.figures[key]) for run in runs_like(document, shown)]
+    if max(took) < _APART * min(took):
+        return ""
+    return f"; {len(took)} runs of it: {in_words(min(took))} to {in_words(max(took))}"
 
 
 def _not_measured(document: Document, is_compared: bool) -> str:
