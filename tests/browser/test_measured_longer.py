@@ -26,7 +26,7 @@ def test_a_noisy_benchmark_can_be_measured_longer(fresh: Page) -> None:
         for other in others:
             other.kill()
             other.wait()
-    says(page.locator("#bench-stale"), "Noisy.")
+    says(page.locator("#bench-stale"), "Noisy: ")
     page.locator("#bench-mode").select_option("throughput")
     longer.click()
     expect(page.locator("#bench-seconds")).to_have_value("2")

@@ -67,7 +67,9 @@ def test_the_sentence_of_planned_devices_is_whole_beside_open_tables(
     assert page.locator("#ribbon-box").bounding_box()["height"] < 56  # type: ignore[index]
 
 
-def test_charts_are_whole_and_the_graph_stays_where_it_is_from_tab_to_tab(page: Page, show: Show) -> None:
+def test_charts_are_whole_and_the_graph_stays_where_it_is_from_tab_to_tab(
+    page: Page, show: Show
+) -> None:
     """Of the chart of memory a strip of 45 pixels was seen, below three lines of text."""
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(show(str(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:OpenVINO,CPU"))

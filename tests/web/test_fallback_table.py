@@ -121,7 +121,7 @@ def test_a_hint_names_the_rule_that_is_the_cause(tmp_path: Path) -> None:
 
     assert "Gemm" not in said() and "your rule" not in said(), "a device table is the cause"
     document.set_rules(parse_rules([{"type": "Clip", "to": "CPU"}]))
-    assert said().count("'your rule 1 (type=Clip → CPU)'") > 35
+    assert said().count("'caused by your rule 1 (type=Clip → CPU)'") > 35
     document.set_rules(parse_rules([{"type": "Gemm", "to": "CPU"}]))
     assert "your rule" not in said(), "the op could not run elsewhere"
     document.set_rules([])

@@ -52,11 +52,12 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
 def _measure_longer(benchmark: BenchmarkState) -> html.P | None:
     """What a benchmark left open, with a button that runs it again for longer; None where nothing is."""
     options, seconds = benchmark.options, min(LONGER * benchmark.options.seconds, MOST_SECONDS)
-    if benchmark.kind != "benchmark" or not benchmark.has_result or seconds <= options.seconds:
+    if benchmark.kind != "benchmark" or not benchmark.has_result:
         return None
-    left_open = benchmark.job.result(0)[0].left_open
-    if not left_open:
+    result = benchmark.job.result(0)[0]
+    if not result.left_open:
         return None
+    why = f": {'; '.join(result.disturbances)}" if result.disturbances else ""
     time, before = human_seconds(seconds), human_seconds(options.seconds)
     again = html.Button(
         f"Measure longer ({time})",
@@ -64,4 +65,7 @@ def _measure_longer(benchmark: BenchmarkState) -> html.P | None:
         title=f"Runs the same benchmark again for {time}, in place of {before}",
         **{"data-measure-again": json.dumps(asdict(replace(options, seconds=seconds)))},
     )
-    return html.P([f"{left_open}. ", again], className="hint wide")
+    is_longer = seconds > options.seconds
+    return html.P(
+        [f"{result.left_open}{why}. ", again if is_longer else None], className="hint wide"
+    )

@@ -307,7 +307,7 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
         html.P(f"{TOKENS_OF_REQUESTS}.", className="hint wide")
         if result.mode == "throughput" and unit == TOKENS_PER_SECOND
         else None,
-        *_doubts(result),
+        *_precision(result),
         timeline(result, colours),
         _table(result),
         text_of(result),
@@ -452,24 +452,20 @@ def _advice(result: BenchmarkResult) -> str:
     )
 
 
+def _precision(result: BenchmarkResult) -> list[Any]:
+    """Why figures may be other than in the runtime's own tools."""
+    if not result.precision_notes:
+        return []
+    notes = [html.P(f"{note}.", className="hint wide") for note in result.precision_notes]
+    return [html.Details([html.Summary("Precision of the runtimes"), *notes])]
+
+
 def _doubts(result: BenchmarkResult) -> list[Any]:
-    """Why the figures may be wrong, or other than in the runtime's own tools."""
-    notes = (
-        [
-            html.Details(
-                [
-                    html.Summary("Precision of the runtimes"),
-                    *(html.P(f"{note}.", className="hint wide") for note in result.precision_notes),
-                ]
-            )
-        ]
-        if result.precision_notes
-        else []
-    )
+    """The same, and why they may be wrong."""
     if not result.disturbances:
-        return notes
+        return _precision(result)
     return [
-        *notes,
+        *_precision(result),
         html.P(
             f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
             "counts too.",

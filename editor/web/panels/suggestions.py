@@ -325,7 +325,6 @@ def hints_view(
                     html.Td(fewer),
                     html.Td(
                         [
-                            "caused by ",
                             html.Button(
                                 _cause(document.placement, hint),
                                 className="link",
@@ -354,19 +353,17 @@ def hints_view(
 
 
 def _cause(placement: Placement, hint: Hint) -> str:
-    """The rules or pins that separate the ends of a hint's tensor; else the op that makes it, where, and how often the same
-    happens.
-    """
+    """The rules or pins that separate the ends of a hint's tensor; else the op before the switch, and how often."""
     graph = placement.graph
     tensor = graph.tensor_index[hint.tensor]
     op = int(graph.tensor_producer[tensor])
     if rules := separating_rules(placement, tensor):
-        return f"your {joined(rules)}"
+        return f"caused by your {joined(rules)}"
     if pinned := separating_pins(placement, tensor):
         more = f" and {len(pinned) - 1} more" if len(pinned) > 1 else ""
-        return f"your pin of {graph.display_name(pinned[0])}{more}"
+        return f"caused by your pin of {graph.display_name(pinned[0])}{more}"
     if op < 0:
-        return f"input {hint.tensor}"
+        return f"the switch after input {hint.tensor}"
     scopes = scopes_of(graph)
     block = scopes.scopes[scopes.of_op[op]] if op in scopes.of_op else None
     where = f" in {block.label}" if block is not None and block.label else ""
@@ -374,7 +371,8 @@ def _cause(placement: Placement, hint: Hint) -> str:
     others, what = len(layers) - 1, "layer"
     if others < 1:
         others, what = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1, "block"
-    return f"{graph.op_types[op]}{where}" + (f" (+{pluralize(others, what)})" if others > 0 else "")
+    more = f", and in {pluralize(others, f'more {what}')}" if others > 0 else ""
+    return f"the switch after {graph.op_types[op]}{where}{more}"
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:

@@ -369,7 +369,7 @@ def _not_measured(document: Document, is_compared: bool) -> str:
         return f"{which}: a benchmark checks outputs, not speed"
     if _alone(document):
         return "not split, not measured: Benchmark measures it"
-    return f"not measured: Benchmark {'tells' if is_compared else 'compares it with not splitting'}"
+    return f"not measured: Benchmark {'measures it' if is_compared else 'compares it with not splitting'}"
 
 
 def _beside_unsplit_worked_out(document: Document) -> list[Any]:
@@ -463,7 +463,7 @@ def _beside_unsplit(
         return [f"not split: all of it runs on {best}"]
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
     if best in unfit:
-        return [f"{other} does not fit"]
+        return [f"{figure} all on {best}, which does not fit"]
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
