@@ -23,7 +23,7 @@ from editor.placement.device_profile import (
 )
 from editor.placement.fallbacks import hints
 from editor.placement.placement import Placement, solve
-from editor.web.panels.compare import _named
+from editor.web.panels.suggestions import _named
 from editor.workspace.layouts import (
     OF_OTHER_TOOLS,
     READY_MADE,
