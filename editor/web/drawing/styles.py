@@ -258,7 +258,16 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "selector": "node.sign.far",
             "style": {"label": "data(far)", "width": "data(farW)", "height": 26, "font-size": 22},
         },
-        {"selector": "node.dim, node.faded", "style": {"opacity": 0.28}},
+        {
+            "selector": "node.dim, node.faded",
+            "style": {
+                "background-opacity": 0.28,
+                "border-opacity": 0.35,
+                "color": c["ink"],  # the label of a bright node cannot be read on a pale one
+                "text-opacity": 0.75,
+                "text-background-opacity": 0,
+            },
+        },
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
         {
             "selector": "node.mark",
