@@ -30,6 +30,8 @@ _ROUNDS = 3
 """Sequences of each plan that are measured, in turns."""
 _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
+_SLOW_BEGIN = 1.1
+"""The time of the first tokens by that of the last, from which it is no matter of the context"""
 _TOLERANCE = 2e-3
 """Of logits, relative to the largest of them."""
 SIMULATED = "Planned devices were simulated on the CPU: this says nothing about their speed"
@@ -132,6 +134,11 @@ class TokenBenchmark:
             f"{Lengths(self.prompt, self.new).before_last:,}"
             for device, tokens in self.full_at
         ]
+        times = [seconds for _, seconds in self.figures.by_context]
+        if not self.simulated and times and times[0] > _SLOW_BEGIN * times[-1]:
+            lines.append(
+                "The first tokens after the prompt took longer than the last: they hide how a longer context adds to it"
+            )
         lines += [
             f"  after {context} tokens: {human_seconds(seconds)} a token"
             for context, seconds in ([] if self.simulated else self.figures.by_context)
