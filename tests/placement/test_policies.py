@@ -443,6 +443,27 @@ def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_pat
     assert lacking[plan.graph.key_index["attention_0"]] < 0
 
 
+@pytest.mark.parametrize(("share", "stays"), [(0.9, True), (0.8, False)])
+def test_a_pin_at_the_border_of_devices_that_are_alike_moves_no_other_layer(
+    share: float, stays: bool, tmp_path: Path
+) -> None:
+    """All layers changed places with those of the other card, as the pinned one then had no border of its own.
+
+    They do where the other card would have no room for one more with what its runtime adds.
+    """
+    model = eight_layers(tmp_path)
+    whole = editor.partition(model, [{"name": "A", "backendName": "CPU"}]).run_memory.peaks["A"]
+    table = [{"name": n, "backendName": "CPU", "memory": str(int(share * whole))} for n in "AB"]
+    before = editor.partition(model, table, policy="memory")
+    was = [before.affinity[f"attention_{i}"] for i in range(8)]
+    last = was.index("B") - 1
+    after = editor.partition(model, table, policy="memory", pins={f"attention_{last}": "B"})
+    now = [after.affinity[f"attention_{i}"] for i in range(8)]
+    assert now[last] == "B" and ([i for i in range(8) if now[i] != was[i]] == [last]) is stays
+    assert len(after.subgraphs) == len(before.subgraphs)
+    assert after.run_memory.over_with_runtimes == ""
+
+
 @PROFILE
 @given(priced(most=6), st.integers(0, 3))
 def test_devices_of_one_processor_take_turns_in_search_and_bounds(

@@ -22,6 +22,7 @@ from editor.placement.policies.latency import (
 )
 from editor.placement.policies.memory_moves import (
     Excess,
+    blocks_of,
     improved,
     roomy,
     with_whole_blocks,
@@ -383,6 +384,7 @@ def memory(task: Task) -> Assignment:
             found += _even(task, costs, size, limits)
         best = roomy(task, costs, limits, best, found, search_seconds(task.options))
         total, device = best[0], _in_table_order(task, costs, limits, best[1])
+        device = _as_without_pins(task, costs, limits, device, held)
         ideal = min(
             (device_of_all_ops(task, placed, label) for label in ideals),
             key=lambda each: price(constraints.graph, costs, each, placed).total,
@@ -402,6 +404,8 @@ def memory(task: Task) -> Assignment:
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
 
 
+_SAME = 1 + 1e-9
+"""Times a price that is the same, summed in another order"""
 _FEW = 0.1
 """Of the ops on devices that differ in nothing: what runs fewer comes after the others."""
 
@@ -421,6 +425,44 @@ def _in_table_order(task: Task, costs: Costs, limits: Floats, device: Ints) -> I
         order = sorted((d for d in used if d in group), key=lambda d: bool(few[d]))
         number[[*order, *(d for d in group if d not in used)]] = group
     return number[device]
+
+
+def _as_without_pins(task: Task, costs: Costs, limits: Floats, device: Ints, held: Ints) -> Ints:
+    """[op] device where devices that would differ in nothing without pins have the order of the table, if that costs no more.
+
+    A person who paints a layer wants that one on the other card; all others would change places with it. Where the pinned ops
+    alone cost more there, a block around them may go with them.
+
+    Args:
+        held: ops that pins and rules keep off devices.
+    """
+    constraints, graph = task.constraints, task.constraints.graph
+    if not len(held):
+        return device
+    free = replace(task, constraints=replace(constraints, allowed=_freed(task, held)))
+    ordered = _in_table_order(free, costs, limits, device)
+    wrong = held[~constraints.allowed[held, ordered[held]]]
+    if not len(wrong) or np.array_equal(ordered, device):
+        return device
+    most = price(graph, costs, device, task.placed).total * _SAME
+    is_tight = bool(Excess.of(task, device, limits).needed.over_with_runtimes)
+    around = [ops for ops in blocks_of(graph, constraints.placed) if np.isin(wrong, ops).all()]
+    for ops in (wrong, *reversed(around)):
+        other = ordered.copy()
+        other[ops] = device[ops]  # which pins and rules allow
+        if price(graph, costs, other, task.placed).total > most:
+            continue
+        excess = Excess.of(task, other, limits)
+        if not excess.total and (is_tight or not excess.needed.over_with_runtimes):
+            return other
+    return device
+
+
+def _freed(task: Task, held: Ints) -> Bools:
+    """[op, device] what is allowed without pins and rules."""
+    allowed = task.constraints.allowed.copy()
+    allowed[held] |= task.constraints.able[held]
+    return allowed
 
 
 def _alike(task: Task, costs: Costs, limits: Floats) -> list[list[int]]:
@@ -491,8 +533,7 @@ def _around_held(
         held: ops that pins and rules keep off devices.
     """
     constraints, placed = task.constraints, task.placed
-    allowed = constraints.allowed.copy()
-    allowed[held] |= constraints.able[held]
+    allowed = _freed(task, held)
     free = replace(task, constraints=replace(constraints, allowed=allowed))
     whole = Problem.of(constraints.graph, costs, allowed, placed, limits * shrinkage, size)
     found, _ = _found(

@@ -71,7 +71,10 @@ def improved(
         seconds: budget, as counted by the moves.
     """
     graph, placed = task.constraints.graph, task.placed
-    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + _WALL_FACTOR * seconds
+    blocks, until = (
+        blocks_of(graph, task.constraints.placed),
+        perf_counter() + _WALL_FACTOR * seconds,
+    )
     left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
     def ended() -> bool:
@@ -133,7 +136,7 @@ def evened(
         seconds: budget, as counted by the moves.
     """
     graph, placed = task.constraints.graph, task.placed
-    blocks, cheapest = _blocks(graph, task.constraints.placed), best[0]
+    blocks, cheapest = blocks_of(graph, task.constraints.placed), best[0]
     left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
     def shares(device: Ints) -> tuple[Floats, bool]:
@@ -271,7 +274,7 @@ _NEARLY_ALL = 0.75
 def with_whole_blocks(task: Task, device: Ints) -> Ints:
     """[op] device where blocks that are nearly all on one device are there altogether, as far as their ops may be."""
     constraints, found = task.constraints, device.copy()
-    for ops in _blocks(constraints.graph, constraints.placed):
+    for ops in blocks_of(constraints.graph, constraints.placed):
         counts = np.bincount(found[ops])
         most = int(counts.argmax())
         if (
@@ -297,7 +300,7 @@ def _beside(graph: Graph, device: Ints, devices: int) -> Bools:
     return found
 
 
-def _blocks(graph: Graph, placed: Bools) -> list[Ints]:
+def blocks_of(graph: Graph, placed: Bools) -> list[Ints]:
     """[block] its ops with a device of their own; the outer ones first."""
     scopes = scopes_of(graph).scopes[1:]
     found = [np.array([op for op in scope.ops if placed[op]], np.int64) for scope in scopes]
