@@ -454,21 +454,22 @@ const zoomToSelection = () => {
   if (chosen?.nonempty()) move(wholeOf(chosen.boundingBox(), 3));
   else editor.say("Select something first.");
 };
-/* Zooms where a box would be too small to read, or too large. It stays where it is if it is clear of the cards; else it goes to
-   the middle, as what is around it matters too. */
+/* Zooms where a box would be too small to read, or too large. A box that is not clear of the cards goes to the middle, as what is
+   around it matters too; the view moves along no other axis. */
 /** @type {Hetero["bring"]} */
 function bring(box) {
   const cy = page.cy.stop(),
     was = cy.zoom(),
     { zoom } = wholeOf(box, was < READABLE ? CLEAR : was),
-    clear = clearOfCards(cy, box, cy.pan(), was);
-  if (zoom === was && clear.x === cy.pan().x && clear.y === cy.pan().y) return;
-  const free = window.heteroFree(cy.width(), cy.height()),
-    middle = {
-      x: free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
-      y: free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom,
-    };
-  move({ zoom, pan: clearOfCards(cy, box, middle, zoom) }); // of one that is too large, its top
+    now = cy.pan(),
+    clear = clearOfCards(cy, box, now, was),
+    free = window.heteroFree(cy.width(), cy.height()),
+    pan = {
+      x: zoom === was && clear.x === now.x ? now.x : free.left + free.width / 2 - ((box.x1 + box.x2) / 2) * zoom,
+      y: zoom === was && clear.y === now.y ? now.y : free.top + free.height / 2 - ((box.y1 + box.y2) / 2) * zoom,
+    },
+    to = clearOfCards(cy, box, pan, zoom); // of one that is too large, its top
+  if (zoom !== was || to.x !== now.x || to.y !== now.y) move({ zoom, pan: to });
 }
 /* Everything, but never larger than life, and clear of the lists at the top. */
 function fit() {
