@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -135,6 +136,16 @@ def test_a_chart_waits_while_another_thread_imports_pandas(
     finally:
         other.join()
         sys.modules.pop("pandas", None)
+
+
+def test_pandas_is_there_before_a_chart_is_drawn_and_not_before_the_first_one() -> None:
+    """A plan that another thread solved began to import it while a chart was drawn."""
+    script = (
+        "import sys; from editor.web.panels.charts import live_figure; before = 'pandas' in sys.modules;"
+        "live_figure([], ['A'], {'A': '#000'}, 'light'); print(before, 'pandas' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "True"]
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(1.0, "ms"), (1000.0, "s")])

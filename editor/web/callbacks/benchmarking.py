@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import Any
 
 from dash import Dash, Input, Output, State, html
@@ -116,8 +115,6 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
 
 def _charts(document: Document, benchmark: BenchmarkState, scheme: str) -> tuple[Any, Any]:
     """The samples, and after a benchmark the plan beside not splitting."""
-    # plotly looks at pandas where that was imported, also where OR-Tools is just importing it in another thread.
-    import_module("pandas")
     beside = None
     if benchmark.kind == "benchmark" and benchmark.job.done and benchmark.has_result:
         result, plan = benchmark.job.result(0)[0], benchmark.plan.placement

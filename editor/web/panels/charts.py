@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -28,10 +27,12 @@ _OTHER_COLOURS = ("#e03131", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
 """Of other plans beside it"""
 
 
-def _wait_for_pandas() -> None:
-    """Waits while another thread imports pandas: Plotly uses what is in ``sys.modules``, and fails with half of it."""
-    if "pandas" in sys.modules:
-        import_module("pandas")
+def _import_pandas() -> None:
+    """Imports pandas, which comes with OR-Tools: Plotly uses what is in ``sys.modules``, and fails with half of it.
+
+    Where it was not there, another thread that solves a plan could begin to import it while a chart is drawn.
+    """
+    import_module("pandas")
 
 
 def live_figure(
@@ -56,7 +57,7 @@ def live_figure(
         medians: results of plans that were measured side by side, by name, in ms or requests/s; so far those of the samples.
         unfit: devices without room for the whole model.
     """
-    _wait_for_pandas()
+    _import_pandas()
     plans = [bool(s["estimated"]) for s in samples if s["plan"] is not None]
     mark = _ESTIMATE if plans and all(plans) else ""
     what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
@@ -197,7 +198,7 @@ def versus_figure(bars: Sequence[Bar], unit: str, scheme: str) -> go.Figure:
     near = [bar for bar in bars if bar.value <= limit]
     end = max((max(bar.value, *(bar.interval or (0.0,))) for bar in near), default=0.0)
     is_cut = len(near) < len(bars)
-    _wait_for_pandas()
+    _import_pandas()
     figure = go.Figure(
         go.Bar(
             x=[bar.value for bar in ordered],
