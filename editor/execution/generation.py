@@ -59,7 +59,7 @@ class Generation:
     logits: tuple[Any, ...]
     """[token] what it was chosen from: an array of the vocabulary's size"""
     by_subgraph: tuple[tuple[float, ...], ...] = ()
-    """[token][subgraph] seconds, those of the first token left out; empty where a device only queues its work"""
+    """[token] seconds of each subgraph, those of the first token left out; empty where a device only queues its work"""
 
     @property
     def tokens_per_second(self) -> float:
