@@ -99,7 +99,7 @@ def uploads_of(folder: Path) -> dict[str, Path]:
 
 
 def title_of(model: Path) -> str:
-    """What a document of a model is called: its file, with the folder where many models have a file of that name."""
+    """The title of a document: the name of the model's file, with its folder where exporters give every model that name."""
     of_upload = model.parent.parent.name == UPLOADS  # the folder is named by what it holds
     says_little = "model" in model.stem.lower().split("_")  # decoder_model_merged.onnx
     if says_little and model.parent.name and not of_upload:

@@ -31,7 +31,7 @@ _ROUNDS = 3
 _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
 _SLOW_BEGIN = 1.1
-"""The time of the first tokens by that of the last, from which it is no matter of the context"""
+"""Ratio of the first tokens' time to the last's from which a longer context cannot explain it."""
 _TOLERANCE = 2e-3
 """Of logits, relative to the largest of them."""
 SIMULATED = "Planned devices were simulated on the CPU: this says nothing about their speed"

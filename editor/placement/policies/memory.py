@@ -405,7 +405,7 @@ def memory(task: Task) -> Assignment:
 
 
 _SAME = 1 + 1e-9
-"""Times a price that is the same, summed in another order"""
+"""Factor within which two prices are equal: sums in another order differ in the last digits."""
 _FEW = 0.1
 """Of the ops on devices that differ in nothing: what runs fewer comes after the others."""
 

@@ -133,13 +133,13 @@ async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]
 
 
 _AT_REST = 1.0
-"""Seconds after the last edit, from which another policy is tried"""
+"""Seconds after the last edit before another policy is tried."""
 _MOST_SECONDS = 5.0
-"""For a policy that nobody asked for"""
+"""The time that this may take."""
 
 
 def _better(document: Document, version: int) -> StaticHtml | None:
-    """A line of the plan that another policy gives, where it is faster and the plan is still the one that was to be beaten."""
+    """Returns a line about a faster policy; None where no policy is surely faster."""
     end = monotonic() + _MOST_SECONDS
 
     def should_stop() -> bool:

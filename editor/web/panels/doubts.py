@@ -58,7 +58,7 @@ def doubt_of_costs(document: Document) -> str:
 
 
 _estimated: WeakKeyDictionary[Document, tuple[Costs, str, float]] = WeakKeyDictionary()
-"""Document -> its costs, the profiled device whose estimate is furthest off, and the times by which it is"""
+"""Document -> its costs, the profiled device whose estimate is furthest off, and the ratio of estimate to profile."""
 
 
 def estimates_off(document: Document) -> str:
@@ -140,12 +140,12 @@ def _contradiction_of_unsplit(document: Document) -> str:
 
 
 def use_profile() -> html.Button:
-    """Takes the costs from the profile that is there."""
+    """A button that takes the costs from the stored profile."""
     return html.Button("Use the profile", className="link", **{"data-command": "costs-measured"})
 
 
 def way_to_better_costs(document: Document) -> html.Button:
-    """What helps against doubtful costs: a button that profiles, or that takes the profile that is there."""
+    """A button for better costs: it profiles, takes the stored profile, or leads to the measurement kit."""
     if costs_value(document) != "measured" and has_profile(document):
         return use_profile()
     lacking = [document.devices[d] for d in _unprofiled(document)]

@@ -182,7 +182,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
 
 
 def _answer(phases: Phases, moved: int) -> html.Span:
-    """What the chosen way comes to, in a sentence."""
+    """Sums up the chosen placement in a sentence."""
     best, new = phases.chosen, phases.lengths.new
     splits = (
         "The prompt and the tokens have a placement each"

@@ -85,9 +85,9 @@ def _untold(best: Hint, document: Document) -> html.P:
 
 
 def policy_to_try(document: Document) -> str:
-    """The page's value of the policy whose plan is worth telling beside the present one; "" where none is.
+    """The policy whose plan is worth showing beside the present one, as the page's list has it; else "".
 
-    Of plans that aim at something else than the time of a run, and of those that do not fit, the verdict tells more.
+    Plans that aim at something else than latency have none, and for those that do not fit the verdict has a button.
     """
     settings = document.placement.settings
     if (
@@ -102,7 +102,7 @@ def policy_to_try(document: Document) -> str:
 
 
 def better_plan(document: Document, other: Placement, policy: str) -> html.P | None:
-    """A line of the plan that another policy gives, where it is surely faster; with a button that takes it."""
+    """A line about the plan of another policy with a button that takes it; None where it is not surely faster."""
     costs, basis = plan_costs(document)
     other_basis = basis_of(costs, source_of(document), other.used_numbers)
     if (

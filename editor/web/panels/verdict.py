@@ -63,7 +63,7 @@ _STEADY = 1.5
 
 
 _APART = 1.25
-"""The largest figure of several runs by the least, from which both are told"""
+"""Ratio of the largest to the smallest figure of several runs from which both are shown."""
 
 
 class Headline(NamedTuple):
@@ -247,9 +247,9 @@ def over_memory(document: Document) -> dict[str, int]:
 
 
 def too_long(document: Document) -> int:
-    """The context of the sizes, where devices have room for it but not for what their runtimes add; else 0.
+    """The context of the plan's sizes, where memory holds it but not what runtimes add; else 0.
 
-    Up to which shorter one the plan fits is not told from here: what it holds does not shrink in proportion.
+    The longest context that fits cannot be worked out from this plan: its peak does not shrink in proportion.
     """
     if not document.placement.run_memory.over_with_runtimes:
         return 0
@@ -345,7 +345,7 @@ def _rate_too(document: Document, figures: Mapping[str, Any]) -> str:
 
 
 def _other_runs(document: Document, shown: Run) -> str:
-    """What runs of this very plan took, where they lie further apart than the interval of one."""
+    """The range of all runs of this plan, where they differ by more than ``_APART``; else ""."""
     mode = shown.figures["mode"]
     key, in_words = (
         ("throughput", partial(human_rate, unit=unit_of_rate(document.graph)))
