@@ -13,7 +13,6 @@ from editor.text import human_seconds, pluralize, shortened
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
-from editor.web.view import costs_value
 from editor.workspace.document import Document
 from editor.workspace.kept_runs import run_to_keep, tokens_to_keep, tuned_to_keep
 
@@ -158,8 +157,7 @@ def _end_text(
         benchmark.problem = str(error)
         return ("Cancelled." if str(error) == "cancelled" else "Failed."), 0.0
     if benchmark.kind == "profile":
-        by_it = "" if costs_value(document) == "measured" else " The plan goes by estimates so far."
-        return f"Profiled.{by_it}", 1.0
+        return "Profiled.", 1.0
     if benchmark.kind == "tune":
         _keep(document, benchmark, *tuned_to_keep(result))
         return result.proposal, 1.0

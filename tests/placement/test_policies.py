@@ -443,6 +443,20 @@ def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_pat
     assert lacking[plan.graph.key_index["attention_0"]] < 0
 
 
+def test_a_split_of_a_model_with_a_state_has_room_for_what_runtimes_add_at_any_price(
+    tmp_path: Path,
+) -> None:
+    """Two ops went to a slow device; and the page said that the plan has no room for its own context."""
+    model = eight_layers(tmp_path)
+    fast = {"name": "A", "backendName": "CPU", "peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
+    slow = {"name": "B", "backendName": "CPU", "peakCompute": "10 GFLOPS", "peakDramBw": "1 GB/s"}
+    whole = editor.partition(model, [fast]).run_memory.peaks["A"]
+    table = [{**each, "memory": str(int(0.95 * whole))} for each in (fast, slow)]
+    plan = editor.partition(model, table, policy="memory")
+    assert plan.run_memory.over_with_runtimes == ""
+    assert plan.placement.op_counts["B"] > 10, "a layer or more, not an op or two"
+
+
 @pytest.mark.parametrize(("share", "stays"), [(0.9, True), (0.8, False)])
 def test_a_pin_at_the_border_of_devices_that_are_alike_moves_no_other_layer(
     share: float, stays: bool, tmp_path: Path

@@ -38,6 +38,7 @@ from editor.web.messages import RunEvent
 from editor.web.open_request import OpenRequest
 from editor.web.packing import written
 from editor.web.panels import inspector
+from editor.web.panels.after_run import stale
 from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
@@ -102,13 +103,12 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     assert all((each["share"] or 0) < 1 for each in said), "it is not done before its end"
     labels = [each["label"] for each in said]
     assert labels[-3:] == ["Profiling ORT 0 %", "Profiling OV 33 %", "Measuring splits 67 %"]
-    assert asyncio.run(_ended(state, document.id)).endswith(" goes by estimates so far.")
-    assert "data-command='costs-measured'" in str(_result(document, profiled)[0])
+    assert asyncio.run(_ended(state, document.id)) == "Profiled."
+    assert "data-command='costs-measured'" in str(stale(profiled, document))
     view = str(_result(document, profiled)[0])
     assert "The benchmark before it" in view and "Unsplit on ORT" in view
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
-    assert asyncio.run(_ended(state, document.id)) == "Profiled.", "it is used"
-    assert "data-command='costs-measured'" not in str(_result(document, profiled)[0])
+    assert stale(profiled, document) is None, "it is used"
     document.set_automatic("priority", {}, "minimal")
     assert measured_run(document) == result, "a profile takes nothing away"
     cancelled = state.start_job(document, "tune", JobOptions(60))

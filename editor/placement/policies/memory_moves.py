@@ -10,6 +10,7 @@ import numpy as np
 
 from editor.graph.graph import Bools, Graph, Ints
 from editor.graph.scopes.tree import scopes_of
+from editor.graph.states import states_of
 from editor.placement.costs import Costs, price
 from editor.placement.policies.problem import Floats
 from editor.placement.policies.task import Task
@@ -178,7 +179,8 @@ def roomy(
     starts: Sequence[tuple[float, Ints]],
     seconds: float,
 ) -> tuple[float, Ints]:
-    """The best placement where it has room for what runtimes add, else another that has and costs little more.
+    """The best placement where it has room for what runtimes add, else another that has and costs little more; of a model that
+    keeps a state, whatever it costs.
 
     Others are improved within less memory: less by the share that runtimes add to the best one. Of those whose prices can
     hardly be told apart, the most even one has the most room for a longer context; of the starts, too.
@@ -206,11 +208,12 @@ def roomy(
     less = limits * float((peaks / (peaks + added)).min())
     within = [each for each in (even, *starts) if not Excess.of(task, each[1], less).total]
     found = [improved(task, costs, less, within, seconds)] if within else []
+    # A state grows: a plan without room for it as it is does not hold its own context.
+    most = np.inf if states_of(task.constraints.graph) else _ROOM * best[0]
     others = [
         each
         for each in (even, *found, *within)
-        if each[0] <= _ROOM * best[0]
-        and not Excess.of(task, each[1], limits).needed.over_with_runtimes
+        if each[0] <= most and not Excess.of(task, each[1], limits).needed.over_with_runtimes
     ]
     if not others:
         return even

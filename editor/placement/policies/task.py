@@ -13,7 +13,7 @@ from editor.graph.graph import Ints
 from editor.placement.choices import policy_of
 from editor.placement.constraints import Constraints
 from editor.placement.costs import Costs
-from editor.text import human_joules, human_seconds
+from editor.text import human_joules, human_seconds, joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,9 @@ def reasons(
         others = ", ".join(f"{human(t)} on {names[d]}" for d, t in times.items() if d != chosen)
         if not others:
             return "the only device that may run it"
+        alike = [names[d] for d, t in times.items() if d != chosen and t == times.get(chosen)]
+        if alike and times[chosen] <= min(times.values()):
+            return f"nowhere faster for this op, and as good on {joined(alike)}: {here}, {others} ({word})"
         if times[chosen] <= min(times.values()):
             return f"{best} for this op: {here}, {others} ({word})"
         return f"saves {saves}: {here}, {others} for this op alone ({word})"

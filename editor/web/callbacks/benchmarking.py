@@ -26,9 +26,8 @@ from editor.web.panels.benchmark_panel import (
     versus_chart,
 )
 from editor.web.panels.charts import live_figure
-from editor.web.panels.doubts import use_profile
 from editor.web.panels.runs_table import runs_view
-from editor.web.view import colours_of, costs_value, has_profile
+from editor.web.view import colours_of
 from editor.workspace.document import Document
 
 
@@ -97,8 +96,6 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
     found = benchmark.job.result(0)
     if benchmark.kind == "profile":
         view, before = profile_view(document, found), benchmark.previous
-        if costs_value(document) != "measured" and has_profile(document):
-            view = [html.P(["The plan goes by estimates: ", use_profile(), "."]), *view]
         if before is not None and before.kind in ("benchmark", "tokens") and before.has_result:
             view += [html.H3("The benchmark before it"), *_result(document, before)[0]]
         return view, wrong

@@ -13,6 +13,8 @@ from editor.execution.measure.prediction import check_correctable, check_correct
 from editor.placement.device_profile import best_source
 from editor.text import human_seconds
 from editor.web.benchmark_state import BenchmarkState
+from editor.web.panels.doubts import use_profile
+from editor.web.view import costs_value, has_profile
 from editor.workspace.document import Document
 
 MOST_SECONDS = 600
@@ -39,8 +41,12 @@ def why_no_calibration(benchmark: BenchmarkState | None, document: Document) -> 
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
     """Says so when the plan is not the one that was measured, or how to settle what its measurement left open."""
-    if benchmark is None or benchmark.kind == "profile":
-        return None  # a profile is of the model, not of the plan
+    if benchmark is None:
+        return None
+    if benchmark.kind == "profile":  # of the model, not of the plan
+        is_used = costs_value(document) == "measured" or not has_profile(document)
+        words = ["The plan goes by estimates: ", use_profile(), "."]
+        return None if is_used else html.P(words, className="hint wide")
     if benchmark.is_of(document):
         return _measure_longer(benchmark)
     of = f"“{benchmark.layout}”" if benchmark.layout else "another plan"
