@@ -389,7 +389,7 @@ def runs_like(document: Document, shown: Run) -> list[Run]:
     same = ("mode", "requests")
     return [
         run
-        for run in _runs_of(document.placement, _real_runs(document))
+        for run in _runs_of(document.placement, _all_runs(document))
         if all(run.figures.get(key) == shown.figures.get(key) for key in same)
         and are_alike(run, shown)
     ]
@@ -407,7 +407,7 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
         document: the plan.
         mode: only this one counts; default: tokens where they were measured, then that of the policy's aim.
     """
-    runs = _runs_of(document.placement, _real_runs(document))
+    runs = _runs_of(document.placement, _all_runs(document))
     modes = [mode] if mode else ["tokens", aim_of(document.placement.settings)]
     fitting = [
         run
@@ -453,10 +453,13 @@ def _all_runs(document: Document) -> list[Run]:
 
 
 def _runs_of(placement: Placement, runs: Sequence[Run]) -> list[Run]:
-    """Those that measured a placement: as their plan, or as the unsplit model beside it."""
+    """Those that measured a placement: as their plan, or as the unsplit model beside it, also where stand-ins ran the plan."""
     mine = placement.fingerprint
     found = [
-        run if run.figures.get("plan") == mine else unsplit_run(placement, run) for run in runs
+        run
+        if run.figures.get("plan") == mine and not run.figures.get("estimated")
+        else unsplit_run(placement, run)
+        for run in runs
     ]
     return [run for run in found if run is not None]
 
@@ -505,8 +508,8 @@ class Measured:
     """What benchmarks of a document measured: of its plan, of other plans, and of the unsplit model beside them."""
 
     def __init__(self, document: Document) -> None:
-        self._runs, self._graph = _real_runs(document), document.graph
-        tokens = any(run.figures.get("mode") == "tokens" for run in self._runs)
+        self._runs, self._graph = _all_runs(document), document.graph
+        tokens = any(run.figures.get("mode") == "tokens" for run in _real_runs(document))
         self.time_mode = "tokens" if tokens and states_of(document.graph) else "latency"
         """The mode that has the time of a model: that of a token where tokens were measured"""
 
@@ -535,7 +538,8 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     if mine is None:
         return None
     unsplit = best_unsplit({**run.figures, **mine}, baselines)
-    return replace(run, figures={**run.figures, **mine, "unsplit": unsplit})
+    real = {"estimated": False}
+    return replace(run, figures={**run.figures, **mine, **real, "unsplit": unsplit})
 
 
 def best_unsplit(

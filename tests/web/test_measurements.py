@@ -605,6 +605,13 @@ def test_stand_ins_give_no_speed_and_no_verdict(
     assert not ribbon_of(document)["measured"]
     assert "checks outputs, not speed" in _words(document)
     assert "measurement" not in _words(document)
+    document.unpin(document.placement.placed_ops.tolist())
+    (whole,) = run.figures["report"]["baselines"]
+    measured = measured_run(document)
+    assert measured is not None and measured.figures["median"] == whole["time"]["median"]
+    assert "measurement" in _words(document), "no stand-in ran the unsplit model beside the plan"
+    assert document.undo()
+    assert measured_run(document) is None
     (cpu, _), graph = document.devices, document.graph
     seconds = dict.fromkeys(graph.op_keys, 0.01)
     save_profile(graph, cpu, DeviceProfile("", 1.0, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1))

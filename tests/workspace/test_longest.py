@@ -44,7 +44,7 @@ def _open(state: AppState, folder: Path, *memory: int | None) -> Document:
     return state.open(OpenRequest(str(path), table, define=sizes))
 
 
-@pytest.mark.parametrize(("memory", "has_room"), [(3_000_000, True), (300_000, False)])
+@pytest.mark.parametrize(("memory", "has_room"), [(3_000_000, True), (315_000, False)])
 def test_the_longest_context_opens_with_the_split_that_holds_it(
     memory: int, has_room: bool, state: AppState, tmp_path: Path
 ) -> None:
