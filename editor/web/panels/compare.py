@@ -9,7 +9,7 @@ from dash import html
 
 from editor.errors import EditorError
 from editor.graph.graph import Graph
-from editor.graph.states import TOKENS_PER_SECOND, unit_of_rate
+from editor.graph.states import TOKENS_PER_SECOND, states_of, unit_of_rate
 from editor.kinds import (
     Basis,
     basis_of_energy,
@@ -179,7 +179,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
             else None
         )
-        over = over_memory_mark(layout)
+        over = over_memory_mark(layout) or _no_room_mark(layout)
         title = html.Td(
             [
                 html.Span(
@@ -452,7 +452,7 @@ def _other_devices(layout: Layout) -> Any:
     return html.Div(f"kept with {', '.join(names)}", className="hint")
 
 
-def over_memory_mark(layout: Layout) -> Any:
+def over_memory_mark(layout: Layout) -> html.Div | None:
     """Names devices whose memory a layout exceeds."""
     placement = layout.placement
     over = (
@@ -467,6 +467,16 @@ def over_memory_mark(layout: Layout) -> Any:
     return (
         html.Div(f"over the memory of {', '.join(over)}", className="hint warn") if over else None
     )
+
+
+def _no_room_mark(layout: Layout) -> html.Div | None:
+    """Says that a layout of a model with a state, which grows, has no room for what runtimes add."""
+    placement = layout.placement
+    if placement is None or not states_of(placement.graph):
+        return None
+    short = placement.run_memory.over_with_runtimes
+    words = "no room with what runtimes add"
+    return html.Div(words, className="hint warn", title=short) if short else None
 
 
 def _buttons(now: Placement, layout: Layout) -> list[Any]:
