@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pages import EXAMPLES, Show, ready, says, wait_for_figure
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
@@ -138,3 +138,22 @@ def test_a_faster_policy_is_told_below_the_list_and_taken_by_a_click(
     expect(page.locator("#pins")).to_contain_text("1 pin")
     page.keyboard.press("Control+z")
     expect(use).to_be_visible()
+
+
+def test_nobody_is_told_to_wait_for_what_stands_below_the_policy(fresh: Page) -> None:
+    """The bar at the top was there for a second after each edit."""
+    page, held = fresh, list[Route]()
+
+    def hold(route: Route) -> None:
+        (held.append if '"better.children"' in (route.request.post_data or "") else Route.fallback)(
+            route
+        )
+
+    page.route("**/_dash-update-component**", hold)
+    page.evaluate("hetero.paint([hetero.page.view.ops[0]], 1)")
+    while not held:
+        page.wait_for_timeout(100)
+    page.wait_for_timeout(800)  # the bar comes after half a second
+    expect(page.locator("#waiting")).to_be_hidden()
+    for route in held:
+        route.continue_()
