@@ -56,6 +56,7 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert re.fullmatch(r"about [\d.]+ [kM]B of [\d.]+ [kM]B on A", said)
     assert f"No room for 127 tokens with what runtimes add: {said}" in str(verdict(tight))
     assert "no room for 127 tokens" in str(status(tight)), "fits 0 tokens"
+    assert "data-command='policy-memory'" in str(verdict(tight)), "a split may have room"
     assert "no room with what runtimes add" in str(compare_view(tight, tight.layouts()))
     view = str(memory_view(tight))
     assert f"this split fits, but not with what runtimes add: {said}" in view

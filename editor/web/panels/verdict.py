@@ -259,17 +259,14 @@ def too_long(document: Document) -> int:
 
 
 def _does_not_fit_with_runtimes(document: Document, context: int) -> html.P:
-    short = document.placement.run_memory.over_with_runtimes
-    way = (
-        html.Button(
+    short, way = document.placement.run_memory.over_with_runtimes, _way_to_fit(document)
+    if way is None and has_longest(document.placement):
+        way = html.Button(
             "Longest context",
             className="tool small",
             title="Opens the model at the longest context that a split within memory holds",
             **{"data-command": "longest-context"},
         )
-        if has_longest(document.placement)
-        else None
-    )
     words = f"No room for {pluralize(context, 'token')} with what runtimes add: {short}"
     return _with_way(words, way, f"{ADDED}. {short}", "unfit")
 
@@ -279,24 +276,27 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
     needs = [f"{name} needs {human_bytes(size)} of {limits[name]}" for name, size in over.items()]
     more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
     words = f"Does not fit: {needs[0]}{more}"
-    way: Any = None
-    if (
-        of := document.store.set_of(document.id)
-    ) is not None:  # alone it would leave nothing to the others
-        way = html.A(
+    return _with_way(words, _way_to_fit(document), "\n".join(needs), "unfit")
+
+
+def _way_to_fit(document: Document) -> html.A | html.Button | None:
+    """Leads to a split within memory; None where the policy makes one already."""
+    of = document.store.set_of(document.id)
+    if of is not None:  # alone it would leave nothing to the others
+        return html.A(
             "Place the set within memory",
             href=f"/set/{of.id}",
             className="tool small",
             title=f"The page of {of.title}, whose models share the memory",
         )
-    elif document.placement.settings.policy != "memory":
-        way = html.Button(
+    if document.placement.settings.policy != "memory":
+        return html.Button(
             "Split within memory",
             className="tool small",
             title="The policy “Optimal within memory”: the least latency of what fits",
             **{"data-command": "policy-memory"},
         )
-    return _with_way(words, way, "\n".join(needs), "unfit")
+    return None
 
 
 def _said(document: Document) -> list[Any]:
