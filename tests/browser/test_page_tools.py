@@ -651,6 +651,7 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     says(page.locator("#status"), "prediction from profile")
     tab(page, "Fallbacks")
     expect(page.locator("#hints-outdated")).to_be_visible()
+    expect(page.locator("#hints-result .tool").first).to_have_css("pointer-events", "none")
     tab(page, "Benchmark")
     rows = page.locator("#profiles-table tbody tr")
     expect(rows).to_have_count(3)
