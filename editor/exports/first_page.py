@@ -30,7 +30,7 @@ from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
 from editor.placement.rules import rule_in_words
 from editor.placement.state_memory import state_memory
-from editor.placement.unsplit import unsplit_lacks
+from editor.placement.unsplit import ops_excluded, unsplit_lacks
 from editor.text import (
     human_bytes,
     human_rate,
@@ -108,7 +108,8 @@ def _result(
         speed = speed_of(measured, unit) + ("" if many else _makes(report))
         words = f"{tokens}; a run {speed}" if tokens else speed
         beside, best = _against(measured, many, alone, unit)
-        other = best if " slower than " in beside else ""
+        slower = " slower than " in beside and best not in ops_excluded(placement)
+        other = best if slower else ""
         noisy = " on a noisy machine" if measured["disturbances"] else ""
         return f"Measured {words}{noisy}: {beside[:1].lower()}{beside[1:]}", other
     known = Kind(totals["kind"]).participle

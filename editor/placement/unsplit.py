@@ -44,6 +44,18 @@ def unsplit_lacks(placement: Placement, context: int = 0) -> dict[str, str]:
     }
 
 
+def ops_excluded(placement: Placement) -> dict[str, int]:
+    """Device -> ops that only the lists of its table keep from it, of those with any: a runtime may take the whole model."""
+    constraints, placed = placement.constraints, placement.placed_ops
+    counts = {
+        device.name: sum(
+            constraints.excluded(op, d) for op in placed[~constraints.able[placed, d]].tolist()
+        )
+        for d, device in enumerate(placement.devices)
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
 class _Need(NamedTuple):
     """What the whole model needs of a device."""
 

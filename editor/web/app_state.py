@@ -557,7 +557,7 @@ class AppState:
                     f"A {running.called} of this document is running, perhaps in another tab. Wait for it, or "
                     "cancel it."
                 )
-            layout, plan = document.layout_name, document.plan
+            plan = document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
@@ -592,7 +592,8 @@ class AppState:
                 plan,
                 devices,
                 kind,
-                layout=layout,
+                layout=document.layout_name,
+                step=document.history.current.number,
                 options=options,
                 previous=previous,
             )

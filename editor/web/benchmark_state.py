@@ -61,6 +61,8 @@ class BenchmarkState:
     """Why there is no result, or why it is not in the list."""
     layout: str = ""
     """What the plan is called: the last step of its history."""
+    step: int | None = None
+    """The number of that step"""
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
     """The finished one before it: shown again where this one ends without a result, and below a profile."""

@@ -189,7 +189,9 @@ def _keep(document: Document, benchmark: BenchmarkState, *runs: dict[str, Any]) 
     try:
         if not benchmark.kept:
             for figures in runs:
-                document.keep_run(figures, benchmark.layout, benchmark.plan.placement)
+                document.keep_run(
+                    figures, benchmark.layout, benchmark.plan.placement, benchmark.step
+                )
             benchmark.kept = True
     except WorkspaceError as error:
         benchmark.problem = f"This result is not in the list of benchmarks. {error}"

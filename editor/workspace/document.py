@@ -26,7 +26,7 @@ from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rule
 from editor.text import pluralize
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.importing import ImportReport
-from editor.workspace.layouts import AUDITED, Layout, LayoutList, Progress, tidy_name
+from editor.workspace.layouts import AUDITED, Layout, LayoutList, MeasuredStep, Progress, tidy_name
 from editor.workspace.plan import Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
 
@@ -51,6 +51,8 @@ SHARE = "what the other models of its set take"
 """Stands among the changes of a document where only that is another one."""
 _PINNED = frozenset({"pins", "forced"})
 """Decisions that a stroke changes"""
+_MOST_STEPS = 8
+"""Measured steps that are compared."""
 _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
@@ -531,9 +533,15 @@ class Document:
             return f"step {now.number}: {now.label}"
         return pluralize(len(pins), "pin") if pins else "automatic"
 
-    def keep_run(self, figures: Mapping[str, Any], layout: str, plan: Placement) -> None:
-        """Stores a benchmark of ``plan``; figures that name a plan and its subgraphs are of another one on its devices."""
+    def keep_run(
+        self, figures: Mapping[str, Any], layout: str, plan: Placement, step: int | None = None
+    ) -> None:
+        """Stores a benchmark of ``plan``, that of a step of the history where one is given.
+
+        Figures that name a plan and its subgraphs are of another one on its devices.
+        """
         known = {
+            "step": None if "plan" in figures else step,
             "layout": layout,
             "plan": plan.fingerprint,
             "subgraphs": len(plan.subgraphs),
@@ -599,7 +607,20 @@ class Document:
 
     def _layouts(self, should_stop: Callable[[], bool]) -> LayoutList:
         kept, solve = self.store.layouts(self.id), self._solver.solve_stored
-        return LayoutList(self._placement, kept, lambda each: solve(each, should_stop))
+        return LayoutList(
+            self._placement, kept, lambda each: solve(each, should_stop), self._measured_steps()
+        )
+
+    def _measured_steps(self) -> dict[str, MeasuredStep]:
+        """The newest steps that were measured, by what their plans were called then."""
+        plans: dict[str, tuple[str, int]] = {}
+        for run in self.runs():
+            step, plan = run.figures.get("step"), run.figures.get("plan", "")
+            known = any(plan == each for each, _ in plans.values())
+            if step is not None and not run.figures["estimated"] and not known:
+                plans.setdefault(run.figures["layout"], (plan, step))
+        newest = list(plans.items())[:_MOST_STEPS]
+        return {name: MeasuredStep(plan, self._stored(step)) for name, (plan, step) in newest}
 
     @_on_latest
     def undo(self) -> bool:

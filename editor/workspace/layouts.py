@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class Layout:
     """Why there is no placement; "" when there is."""
     other_devices: bool = False
     """It was kept with another device table than that of the plan, and is solved for that one."""
+    is_step: bool = False
+    """Whether it is a step of the history that was measured."""
     ready_made: bool = False
     """Whether it is a rule of another tool, a policy, or a single device, and not a layout that was kept."""
     audited: Mapping[str, Any] | None = None
@@ -65,22 +68,38 @@ class Layout:
         return self.ready_made and "first" in self.settings.policy_options
 
 
+class MeasuredStep(NamedTuple):
+    """A step of the history of which a benchmark was kept."""
+
+    plan: str
+    """``Placement.fingerprint`` of what was measured"""
+    decisions: Mapping[str, Any]
+
+
 class LayoutList:
     """The layouts of a plan by name; each is solved when it is asked for."""
 
-    def __init__(self, now: Placement, kept: Mapping[str, Mapping[str, Any]], solve: Solve) -> None:
-        """The present plan, then what was kept, then what is ready-made.
+    def __init__(
+        self,
+        now: Placement,
+        kept: Mapping[str, Mapping[str, Any]],
+        solve: Solve,
+        steps: Mapping[str, MeasuredStep] = MappingProxyType({}),
+    ) -> None:
+        """The present plan, then what was kept, steps that were measured, and what is ready-made.
 
         Args:
             now: the present plan.
             kept: name -> decisions. A kept layout has the devices that it was kept with, in the present order where they are
                 the present ones.
             solve: solves decisions; it may remember them.
+            steps: name -> a step of the history; those that are the plan of another layout, or lead elsewhere by now, are none.
         """
         self._now, self._solve = now, solve
         self._entries = [dict(d.entry) for d in now.devices]
         self._same = sorted(map(identity, now.devices))
         self._kept = dict(kept)
+        self._steps = {name: step for name, step in steps.items() if name not in kept}
         asked = {BY_OPENVINO: None} if hetero_devices(now.devices) else {}
         made: dict[str, Settings | None] = {**asked, **ready_made_settings(now)}
         self._ready_made = {name: made[name] for name in made if name not in kept}
@@ -92,19 +111,32 @@ class LayoutList:
             return Layout(PRESENT, self._now.settings, self._now, "")
         if name in self._kept:
             return self._of(name, self._kept[name])
+        if name in self._steps:
+            return replace(self._of(name, self._steps[name].decisions), is_step=True)
         if name in self._ready_made:
             return replace(self._of_ready_made(name), ready_made=True)
         return None
 
     def all(self, progress: Progress | None = None) -> list[Layout]:
         """All of them, the present plan first."""
-        names = [PRESENT, *self._kept, *self._ready_made]
+        names = [PRESENT, *self._kept, *self._ready_made, *self._steps]
         found = []
         for number, name in enumerate(names):
             if progress:
                 progress(number, len(names), name)
             found.append(self.get(name))
-        return [layout for layout in found if layout is not None]
+        layouts = [layout for layout in found if layout is not None]
+        first = {
+            each.placement.fingerprint: each.name
+            for each in reversed(layouts)
+            if each.placement is not None
+        }
+        return [each for each in layouts if not each.is_step or self._tells(each, first)]
+
+    def _tells(self, step: Layout, first: Mapping[str, str]) -> bool:
+        """Whether a step is still the plan that was measured, and no layout before it is the same plan."""
+        plan = self._steps[step.name].plan
+        return first.get(plan) == step.name
 
     def _of_ready_made(self, name: str) -> Layout:
         try:

@@ -171,6 +171,7 @@ def test_a_selection_that_a_device_refuses_has_the_reason_and_cannot_be_pinned_t
     said, disabled = shown(gemm, reshape)
     assert disabled == [False, False] and "cannot run them" not in said
     assert "not Reshape" in said
+    assert "NPU: 1 first device in the table (NPU > A) A: 1 first device in the table that" in said
 
 
 def test_a_whole_subgraph_is_named_by_its_number(document: Document) -> None:

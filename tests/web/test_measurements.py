@@ -721,6 +721,27 @@ def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
     assert {row["kind"] for row in subgraph_rows(document)} == {"estimate"}, "another plan"
 
 
+def test_steps_that_were_measured_stand_in_compare(document: Document) -> None:
+    figures = {"mode": "latency", "median": 0.004, "interval": [0.003, 0.005], "throughput": 250.0}
+    kept = {**figures, "estimated": False}
+    step, pinned = document.history.current.number, document.placement
+    document.keep_run(kept, document.layout_name, pinned, step)
+    document.pin(pinned.placed_ops[:2].tolist(), "OV")
+    layouts = {layout.name: layout for layout in document.layouts()}
+    (name,) = [name for name, layout in layouts.items() if layout.is_step]
+    assert name.startswith(f"step {step}: ")
+    assert layouts[name].placement is not None
+    assert layouts[name].placement.fingerprint == pinned.fingerprint
+    cells = str(compare_view(document, document.layouts()))
+    assert f"{name}" in cells and human_seconds(0.004) in cells
+    document.keep_layout("the same as now")
+    document.undo()
+    assert not any(layout.is_step for layout in document.layouts()), "it is the present plan"
+    document.redo()
+    document.keep_run({**kept, "plan": "of a tuning"}, "tuned: other", pinned, step)
+    assert sum(layout.is_step for layout in document.layouts()) == 1, "candidates have no step"
+
+
 def test_what_was_measured_beside_another_plan_is_the_figure_of_a_plan_that_is_not_split(
     state: AppState, document: Document
 ) -> None:

@@ -14,6 +14,7 @@ from editor.execution.measure.figures import BenchmarkResult, Spread
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark, TokenFigures
 from editor.execution.measure.tune import Tuned
 from editor.graph.graph import Graph
+from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.web.panels.benchmark_panel import result_view, tokens_view, tuned_view, versus_chart
 from editor.web.panels.charts import PLAN_COLOUR
@@ -201,6 +202,26 @@ def test_tune_lists_equal_plans_once(unsplit: BenchmarkResult) -> None:
     table, *_ = tuned_view(Tuned((split,), {}))
     names = [texts(row.children[0]).strip() for row in found(table, html.Tr)[1:]]
     assert names == [PRESENT, "unsplit on A", "unsplit on B"]
+
+
+def test_an_unsplit_model_that_the_table_excludes_is_no_plan_and_says_why(
+    unsplit: BenchmarkResult,
+) -> None:
+    split = replace(unsplit, plan=PRESENT, subgraphs=unsplit.subgraphs * 2)
+    table, *_ = tuned_view(Tuned((split,), {}), {"B": 21})
+    *_, on_a, on_b = found(table, html.Tr)
+    assert texts(on_a.children[-1]) == ""
+    assert texts(on_b.children[-1]).startswith("No plan: the device table excludes 21 ops.")
+
+
+def test_times_far_apart_are_not_close_where_runs_vary(unsplit: BenchmarkResult) -> None:
+    mine = replace(unsplit, plan=PRESENT)
+    time = mine.total
+    far = replace(time, median=8 * time.median, low=time.low, high=20 * time.high)
+    near = replace(time, median=1.1 * time.median, low=time.low, high=2 * time.high)
+    tuned = Tuned((mine, replace(mine, plan="far", total=far)), {})
+    assert tuned.evidence(tuned.results[1]).startswith("not sure: its runs vary")
+    assert tuned.evidence(replace(mine, plan="near", total=near)) == NO_DIFFERENCE
 
 
 @pytest.mark.parametrize(

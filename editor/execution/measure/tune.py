@@ -6,6 +6,7 @@ Every candidate is a complete set of decisions, so the result can be edited furt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +25,8 @@ _MOST_SEARCH_SECONDS = 15.0
 _SEARCH_FACTOR = 5
 """Who measures for less time gets this multiple of it for the search."""
 _MOSTLY = "mostly "
+_CLOSE = 1.5
+"""Ratio of two times from which intervals that overlap say that runs vary, not that the plans are close"""
 MAX_CANDIDATES = 5
 """Candidates to measure; they share the time."""
 
@@ -72,7 +75,11 @@ class Tuned:
             return ""
         if isinstance(result, Baseline) and result.lacks:
             return f"does not fit: {result.lacks}"
-        return compared(result, self._present, self.mode)
+        words = compared(result, self._present, self.mode)
+        ratio = _time_of(result, self.mode) / _time_of(self._present, self.mode)
+        if words == NO_DIFFERENCE and not 1 / _CLOSE < ratio < _CLOSE:
+            return "not sure: its runs vary too much, tune longer"
+        return words
 
     def is_faster(self, result: BenchmarkResult) -> bool:
         """Whether a candidate is faster than the present plan beyond the noise."""
@@ -94,6 +101,14 @@ class Tuned:
     @property
     def _present(self) -> BenchmarkResult | None:
         return next((result for result in self.results if result.plan == PRESENT), None)
+
+
+def _time_of(result: BenchmarkResult | Baseline, mode: str) -> float:
+    """Seconds a run, or between the ends of two where the mode is throughput; NaN where it was not measured."""
+    if mode == "throughput":
+        return 1 / result.throughput if result.throughput else math.nan
+    time = result.time if isinstance(result, Baseline) else result.total
+    return math.nan if time is None else time.median
 
 
 def candidates(

@@ -10,7 +10,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.graph.states import Lengths, unit_of_rate
-from editor.placement.unsplit import unsplit_lacks
+from editor.placement.unsplit import ops_excluded, unsplit_lacks
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState
 from editor.web.panels.accuracy import accuracy_view, kept_accuracy
@@ -101,7 +101,7 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return view, wrong
     placement = benchmark.plan.placement
     if benchmark.kind == "tune":
-        return tuned_view(found), wrong
+        return tuned_view(found, ops_excluded(placement)), wrong
     if benchmark.kind == "accuracy":
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":

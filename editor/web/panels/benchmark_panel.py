@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dash import dcc, html
@@ -606,8 +607,11 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned) -> list[Any]:
-    """The candidates, fastest first, each with a button that takes it."""
+def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({})) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it.
+
+    ``excluded``: device -> ops that its table keeps from it, so that no plan is the whole model there.
+    """
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
@@ -656,7 +660,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
             )
         )
     rows += [
-        _unsplit_row(baseline, tuned)
+        _unsplit_row(baseline, tuned, excluded.get(baseline.device, 0))
         for baseline in tuned.results[0].baselines
         if baseline.time is not None and baseline.device not in merged
     ]
@@ -705,8 +709,8 @@ def _is_unsplit(result: BenchmarkResult, baseline: Baseline) -> bool:
     )
 
 
-def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
-    """The unsplit model, which was measured beside the candidates."""
+def _unsplit_row(baseline: Baseline, tuned: Tuned, excluded: int) -> html.Tr:
+    """The unsplit model, which was measured beside the candidates; why it is no plan where ops are ``excluded``."""
     assert baseline.time is not None
     median, rate = human_seconds(baseline.time.median), f"{baseline.throughput or 0:.1f}"
     interval = f"{human_seconds(baseline.time.low)} to {human_seconds(baseline.time.high)}"
@@ -726,9 +730,19 @@ def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
             html.Td(tuned.evidence(baseline)),
             html.Td("—"),
             html.Td("1"),
-            html.Td(),
+            html.Td(_why_no_plan(excluded), className="hint"),
         ]
     )
+
+
+def _why_no_plan(excluded: int) -> list[Any]:
+    if not excluded:
+        return []
+    edit = {"data-command": "show-devices", "title": "The lists of the device table"}
+    return [
+        f"No plan: the device table excludes {pluralize(excluded, 'op')}. ",
+        html.Button("Edit the table", className="link", **edit),
+    ]
 
 
 def failed(text: str, title: str = "The benchmark could not finish") -> Any:

@@ -176,7 +176,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         unable = [] if mine else layout.placement.forced_ops
         again = (
             html.Div("its decisions, solved with the present costs", className="hint")
-            if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
+            if not (mine or layout.ready_made or layout.is_step)
+            and layout.settings.policy in COST_POLICIES
             else None
         )
         over = over_memory_mark(layout) or _no_room_mark(layout)
@@ -492,7 +493,7 @@ def _buttons(now: Placement, layout: Layout) -> list[Any]:
         _difference(layout, count, same_plan(now, layout.placement)),
         html.Button("Use", **use),
     ]
-    if not layout.ready_made:
+    if not layout.ready_made and not layout.is_step:
         words = f"Forget “{layout.name}”"
         forget = {"data-layout-remove": layout.name, "aria-label": words, "title": words}
         buttons.append(html.Button("×", className="mini", **forget))

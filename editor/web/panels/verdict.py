@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dash import html
@@ -16,7 +17,7 @@ from editor.placement.chosen_costs import OF_BUSY_PROFILE, OF_STARTS, left_out
 from editor.placement.energy import energy_of
 from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
-from editor.placement.unsplit import unsplit_lacks
+from editor.placement.unsplit import ops_excluded, unsplit_lacks
 from editor.text import (
     human_bytes,
     human_joules,
@@ -311,7 +312,9 @@ def _said(document: Document) -> list[Any]:
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
             said = f"of a prompt of {pluralize(prompt, 'token')}, "
         unfit = unsplit_lacks(document.placement, context_of(now.run))
-        beside = _beside_unsplit(figures, _alone(document), unit, unfit)
+        beside = _beside_unsplit(
+            figures, _alone(document), unit, unfit, ops_excluded(document.placement)
+        )
         return [
             _headline(now, way_to_profile(document) or doubtful_badge(document)),
             _sentence(said, *beside, _rate_too(document, figures), _other_runs(document, now.run)),
@@ -438,7 +441,11 @@ def _alone(document: Document) -> str:
 
 
 def _beside_unsplit(
-    figures: Mapping[str, Any], alone: str, unit: str, unfit: Collection[str] = ()
+    figures: Mapping[str, Any],
+    alone: str,
+    unit: str,
+    unfit: Collection[str] = (),
+    excluded: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Any]:
     """How a measured plan compares with the fastest way not to split.
 
@@ -447,6 +454,7 @@ def _beside_unsplit(
         alone: the device of a plan that is not split.
         unit: of rates.
         unfit: devices without room for the whole model: no plan is faster or slower than what cannot be.
+        excluded: device -> ops that its table keeps from it, though its runtime ran them.
     """
     many, unsplit = figures["mode"] == "throughput", figures.get("unsplit")
     if not unsplit or not unsplit["figure"]:
@@ -461,7 +469,11 @@ def _beside_unsplit(
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
         return [f"not split: all of it runs on {best}"]
-    other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure} on {best})"
+    if ops := excluded.get(best):
+        figure_of = f"{figure} on {best}, whose table excludes {pluralize(ops, 'op')}"
+    else:
+        figure_of = f"{figure} on {best}"
+    other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure_of})"
     if best in unfit:
         return [f"{figure} all on {best}, which does not fit"]
     if words.endswith(("slower", "faster")):
