@@ -167,9 +167,13 @@ def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | 
         try:
             if result["format"] == _FORMAT and result["fingerprint"] == placement.fingerprint:
                 first = result["figures"]["first_token"]  # null of the unsplit model beside a plan
+                token = result["figures"]["token"]
+                ends = [token.get(end) for end in ("low", "high")]
                 return {
                     "first_token": None if first is None else float(first),
-                    "token": float(result["figures"]["token"]["median"]),
+                    "token": float(token["median"]),
+                    "interval": None if None in ends else [float(end) for end in ends],
+                    "disturbances": [str(each) for each in result.get("disturbances", ())],
                     "prompt": int(result["prompt"]),
                     "new": int(result["new"]),
                     "simulated": result["kind"] == "simulated",
@@ -181,6 +185,7 @@ def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | 
 
 def kept_tokens(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Figures that a document keeps of such a run, in the form that ``tokens_of`` reads."""
+    low, high = figures.get("interval") or (None, None)
     return {
         "format": _FORMAT,
         "fingerprint": figures["plan"],
@@ -189,8 +194,9 @@ def kept_tokens(figures: Mapping[str, Any]) -> dict[str, Any]:
         "kind": "simulated" if figures["estimated"] else "measured",
         "figures": {
             "first_token": figures["first_token"],
-            "token": {"median": figures["median"]},
+            "token": {"median": figures["median"], "low": low, "high": high},
         },
+        "disturbances": figures.get("disturbances", []),
     }
 
 
@@ -201,6 +207,9 @@ def tokens_in_words(tokens: Mapping[str, Any]) -> str:
         if tokens["simulated"]
         else "measured"
     )
+    if tokens["interval"] and not tokens["simulated"]:
+        how += f", {' to '.join(map(human_seconds, tokens['interval']))} with 95 %"
+    how += ", noisy" if tokens["disturbances"] else ""
     first = tokens["first_token"]
     then = "" if first is None else f"first token {human_seconds(first)}, then "
     return (

@@ -376,7 +376,7 @@ def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnspli
             document.graph, run
         ):
             continue
-        noisy = bool(run.figures.get("report", {}).get("disturbances"))
+        noisy = bool(run.disturbances)
         for name, figures in baselines_of(run.figures).items():
             if run.figures.get("entries", {}).get(name, "") == entries.get(name):
                 figure = figures["throughput" if many else "median"]

@@ -143,6 +143,12 @@ class Run:
     figures: dict[str, Any]
     """Of a benchmark, seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
 
+    @property
+    def disturbances(self) -> list[str]:
+        """What disturbed it, in words; empty on a quiet machine."""
+        own, report = self.figures.get("disturbances"), self.figures.get("report", {})
+        return list(own or report.get("disturbances") or ())
+
 
 @dataclass(frozen=True)
 class SetModel:

@@ -64,6 +64,7 @@ def tokens_to_keep(result: TokenBenchmark) -> dict[str, Any]:
         "requests": result.sequences,
         "first_token": mine.first_token.median,
         "medians": list(mine.by_subgraph),
+        "disturbances": list(result.disturbances),
         "prompt": result.prompt,
         "new": result.new,
         "estimated": result.simulated,

@@ -36,7 +36,7 @@ READY_MADE: dict[str, Settings] = {
 OF_OTHER_TOOLS = tuple(READY_MADE)[:3]
 BY_OPENVINO = "OpenVINO HETERO (its own query_model)"
 """What ``query_model`` of HETERO says, where the plan has devices of OpenVINO; it is asked when the layout is."""
-WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
+WITHIN_MEMORY: dict[str, Settings] = {"optimal within memory": Settings("memory")}
 """The same, where a device has a limit."""
 AUDITED = "audited"
 """The key of the decisions of a layout that an audit made, with what was recorded beyond the placement."""

@@ -634,6 +634,10 @@ def test_a_report_has_the_tokens_that_were_measured(
     document.keep_run({**figures, "estimated": simulated}, "this plan", document.placement)
     said = "Tokens: first token 300 ms, then 20 ms a token (measured; prompt of 8 tokens, 4 new)."
     assert (said in report()) is not simulated, "stand-ins have no speed"
+    told = {"interval": [0.019, 0.022], "disturbances": ["other programs kept 1.5 processors busy"]}
+    document.keep_run({**figures, **told, "estimated": simulated}, "it", document.placement)
+    said = "20 ms a token (measured, 19 ms to 22 ms with 95 %, noisy; prompt of 8 tokens, 4 new)."
+    assert (said in report()) is not simulated
     assert ("not measured" in report()) is simulated
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert "this plan was not measured." in report() and "Tokens:" not in report(), "another plan"

@@ -18,6 +18,7 @@ from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.web.panels.benchmark_panel import result_view, tokens_view, tuned_view, versus_chart
 from editor.web.panels.charts import PLAN_COLOUR
+from editor.web.panels.layout_figures import noisy_mark
 from editor.workspace.history import Run
 from editor.workspace.kept_runs import tokens_to_keep
 
@@ -287,6 +288,17 @@ def test_first_tokens_that_take_longer_are_no_matter_of_the_context() -> None:
         tokens = TokenBenchmark("plan", 8, 4, 1, figures, (), {}, 1e-7, "A", False, ())
         assert ("The first tokens after the prompt took longer" in tokens.text()) is said
         assert ("The first tokens after the prompt" in texts(tokens_view(tokens))) is said
+
+
+def test_tokens_on_a_busy_machine_are_noisy() -> None:
+    figures = TokenFigures("plan", spread(0.05), spread(0.04), 25.0, ((8, 0.04),))
+    quiet = TokenBenchmark("plan", 8, 4, 1, figures, (), {}, 1e-7, "A", False, ())
+    busy = replace(quiet, disturbances=("other programs kept 1.5 processors busy",))
+    for result, is_noisy in ((quiet, False), (busy, True)):
+        assert ("Noisy: other programs kept 1.5" in texts(tokens_view(result))) is is_noisy
+        assert ("Noisy: other programs" in result.text()) is is_noisy
+        kept = Run("2026-11-30T12:00:00", {**tokens_to_keep(result), "plan": "p"})
+        assert bool(noisy_mark(kept)) is is_noisy
 
 
 def test_tokens_of_a_model_on_stand_ins_alone_have_no_time() -> None:

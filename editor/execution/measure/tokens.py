@@ -16,6 +16,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.generation import Generation, Generator
 from editor.execution.measure.figures import Spread
+from editor.execution.measure.statistics import MachineWatch
 from editor.graph.graph import Graph
 from editor.graph.states import Lengths, State
 from editor.kinds import compare_medians
@@ -28,6 +29,8 @@ from editor.text import human_seconds, pluralize
 _UNSPLIT = "unsplit on "
 _ROUNDS = 3
 """Sequences of each plan that are measured, in turns."""
+_LOOKS = 4
+"""At the processor, before each sequence: so many tell of three rounds."""
 _PARTS = 4
 """Of a sequence, to show how the time of a token grows with the context."""
 _SLOW_BEGIN = 1.1
@@ -90,6 +93,8 @@ class TokenBenchmark:
     """(device, tokens) of each device whose memory is estimated to be full at a shorter context than that of the run"""
     on_stand_in: bool = False
     """Whether the unsplit model ran on a stand-in, too, because every device is planned"""
+    disturbances: tuple[str, ...] = ()
+    """The disturbances of the measurement, in words"""
 
     @property
     def timed(self) -> tuple[TokenFigures, ...]:
@@ -134,6 +139,8 @@ class TokenBenchmark:
             f"{Lengths(self.prompt, self.new).before_last:,}"
             for device, tokens in self.full_at
         ]
+        if self.disturbances and not self.simulated:
+            lines.append(f"Noisy: {'; '.join(self.disturbances)}. Measure again on a quiet machine")
         times = [seconds for _, seconds in self.figures.by_context]
         if not self.simulated and times and times[0] > _SLOW_BEGIN * times[-1]:
             lines.append(
@@ -191,6 +198,7 @@ class TokenBenchmark:
             "reference": self.reference,
             "states": [[s.output, s.input] for s in self.states],
             "full_at": [list(pair) for pair in self.full_at],
+            "disturbances": list(self.disturbances),
         }
 
 
@@ -244,6 +252,7 @@ def measure_tokens(
         for each, runner in runners.items():
             phase(f"warming up {each}")
             flights.run(runner, ids, new, given, (), should_stop)
+        watch = MachineWatch()
         for number in range(_ROUNDS):
             for turn, each in enumerate(
                 [*wholes, name]
@@ -252,6 +261,8 @@ def measure_tokens(
                 phase(
                     f"generating: {each}, {number + 1} of {_ROUNDS}", done, _ROUNDS * len(runners)
                 )
+                for _ in range(_LOOKS):
+                    watch.sample()
                 start = perf_counter()
                 found = flights.run(runners[each], ids, new, given, follow, should_stop)
                 rates[each].append(sum(len(g.tokens) for g in found) / (perf_counter() - start))
@@ -259,6 +270,7 @@ def measure_tokens(
                 follow = follow or found[0].tokens
                 if should_stop():
                     raise ExecutionError("cancelled")
+        disturbances = watch.disturbances()
     reference = next(iter(wholes), "")
     difference = _difference(kept[reference][0], kept[name][0]) if reference else None
 
@@ -286,6 +298,7 @@ def measure_tokens(
             if each.fits_until is not None and each.fits_until < Lengths(prompt, new).before_last
         ),
         all(d.planned for d in placement.devices),
+        tuple(disturbances),
     )
 
 

@@ -158,7 +158,7 @@ def _timed(
         words = in_words(found["predicted"], bool(found["assumed_speeds"]))
         words += f" {at}" if at else ""
         return _Timed(found, found["predicted"], f"{words} ({basis})", basis, None)
-    seconds, noisy = run.figures["median"], run.figures.get("report", {}).get("disturbances")
+    seconds, noisy = run.figures["median"], run.disturbances
     context = f" {of_run(run) or at}" if at else ""
     words = f"{human_seconds(seconds)}{context} ({Kind.MEASUREMENT}{', noisy' if noisy else ''})"
     low, high = run.figures.get("interval") or (0.0, np.inf)

@@ -98,8 +98,7 @@ def _unprofiled(document: Document) -> list[int]:
 
 def _off(factor: float, run: Run) -> str:
     """How far a figure is from a run, by their ratio; "" where it is near, or as near as a busy machine can tell."""
-    noisy = run.figures.get("report", {}).get("disturbances")
-    return "" if noisy and 1 / _NOISE < factor < _NOISE else off_by(factor)
+    return "" if run.disturbances and 1 / _NOISE < factor < _NOISE else off_by(factor)
 
 
 def _measured_step(document: Document) -> Run | None:
@@ -180,7 +179,7 @@ def doubtful_badge(document: Document) -> html.Span | None:
 def way_to_profile(document: Document) -> html.Button | None:
     """Stands beside an estimate that a quiet measurement contradicts, where no profile is there."""
     run = _measured_step(document)
-    if run is None or has_profile(document) or run.figures.get("report", {}).get("disturbances"):
+    if run is None or has_profile(document) or run.disturbances:
         return None
     why = _contradiction(document, predicted_of(document)[0] or 0.0)
     way = way_to_better_costs(document)

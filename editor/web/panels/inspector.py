@@ -123,9 +123,7 @@ def plan(document: Document) -> list[Any]:
     ]
     where = _beside_ops(document, rough)
     if measured_medians(document)[0]:
-        where = (
-            ", which no subgraph accounts for: transfers, starts, and medians that do not add up"
-        )
+        where = ": transfers, starts and what else is not timed one by one"
     beside = (
         f"Beside these: {in_words(rest, rough)}, {percent(rest / whole)} of the run{where}."
         if rest > _RESIDUE * whole

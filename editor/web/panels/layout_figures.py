@@ -168,9 +168,8 @@ def at_least_cell(run: Run, figure: Figure) -> html.Td:
 
 def noisy_mark(run: Run) -> list[Any]:
     """Stands after the kind of what was measured beside other work; empty of what was not."""
-    noise = run.figures.get("report", {}).get("disturbances")
-    why = f"{'; '.join(noise or ())}. Measure again on a quiet machine."
-    return [" ", html.Span("noisy", className="noisy", title=why)] if noise else []
+    why = f"{'; '.join(run.disturbances)}. Measure again on a quiet machine."
+    return [" ", html.Span("noisy", className="noisy", title=why)] if run.disturbances else []
 
 
 def joules_cell(joules: float | None, base: float | None, bases: Bases) -> html.Td:

@@ -158,7 +158,7 @@ def layout_of_policy(document: Document) -> str:
     if aims_at_throughput(document.placement.settings):
         return "best throughput"
     limited = any(device.memory is not None for device in document.devices)
-    return "least latency within memory" if limited else "least latency"
+    return "optimal within memory" if limited else "least latency"
 
 
 def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
