@@ -16,7 +16,7 @@ from editor.graph.required_sizes import most_positions
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
-from editor.text import human_bytes, joined, percent, pluralize, shortened_name
+from editor.text import human_bytes, joined, parse_bytes, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web.device_fields import shown
 from editor.web.panels.parts import ADDED, LONGEST, kind_badge, swatch
@@ -64,7 +64,7 @@ def _shared(memory: RunMemory) -> list[Any]:
     for group in memory.shared:
         used = [d for d in group if memory.devices[d].peak > 0]
         if len(used) > 1:
-            names = ", ".join(memory.devices[d].device for d in used)
+            names = joined([memory.devices[d].device for d in used])
             said.append(
                 f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together, about "
                 f"{human_bytes(memory.taken_by(used))} with what their runtimes add. "
@@ -95,6 +95,8 @@ def _limit_field(number: int, name: str, entered: str) -> html.Span:
         name: of it.
         entered: the limit as its entry or its preset has it; "" where there is none.
     """
+    if entered.isdigit() and parse_bytes(human_bytes(int(entered))) == int(entered):
+        entered = human_bytes(int(entered))
     field = controls.PlainInput(
         key=entered,
         defaultValue=entered,

@@ -51,6 +51,7 @@ from editor.web.view import (
     Measured,
     figures_of,
     layout_costs,
+    measured_run,
     plan_costs,
     source_of,
     step_of,
@@ -130,6 +131,9 @@ def better_plan(document: Document, other: Placement, policy: str) -> html.P | N
     ]
     if measured is not None:
         says = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
+    elif measured_run(document) is not None:  # which the headline has
+        kind = weakest([basis, other_basis]).kind.participle
+        says = [f" is {kind} {took[0]}, where this plan was {took[1]} "]
     use = html.Button(
         "Use",
         className="tool small",
