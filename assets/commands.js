@@ -55,6 +55,7 @@ function endTool() {
   page.region = null;
   editor.setBrush("select");
   editor.unmark();
+  if (/** @type {HTMLInputElement | null} */ (editor.byId("find"))?.value) editor.set("find", { value: "" });
   editor.selectNothing();
 }
 

@@ -313,6 +313,10 @@ def test_keys_of_devices_after_a_filter_are_not_typed_into_it(opened: Page) -> N
     wait_for_figure(page, "pins", count)
     page.keyboard.press("/")
     expect(page.locator("#find")).to_be_focused()
+    page.locator("#find").blur()
+    page.keyboard.press("Escape")
+    expect(page.locator("#find")).to_have_value("")
+    assert page.evaluate("hetero.selectedOps().length") == 0
 
 
 def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(
