@@ -158,9 +158,10 @@ def limits(placement: Placement, prompt: Placement | None = None) -> str:
     names = _limit(config, tokens)
     if not names:
         return ""
+    at_once = "" if prompt is not None else "; a long prompt, which runs at once, may need more"
     return (
         f"the memory of {device} is full at about {pluralize(tokens, 'token')} (estimate), to which {joined(names)} of "
-        f"{CONFIG} {'is' if len(names) == 1 else 'are'} limited"
+        f"{CONFIG} {'is' if len(names) == 1 else 'are'} limited{at_once}"
     )
 
 

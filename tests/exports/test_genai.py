@@ -41,6 +41,7 @@ def test_lengths_are_limited_to_what_fits(tmp_path: Path) -> None:
     assert lengths(tmp_path / "out") == (state.roomy_until, state.roomy_until)
     (note,) = [str(each.message) for each in said if "limited" in str(each.message)]
     assert f"{state.roomy_until:,} tokens" in note and "the memory of A is full at about " in note
+    assert note.endswith("a long prompt, which runs at once, may need more")
     assert note in export_notes(plan.placement, "genai"), "the page says the same"
     phased = editor.Plan(plan.placement, plan.placement)
     with pytest.warns(match="limited"):
