@@ -237,7 +237,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     expect(use).to_be_visible(timeout=30_000)
     expect(table.get_by_text("the present plan of the tokens").first).to_be_visible()
     result = page.locator("#phases-result")
-    expect(result.get_by_text("The present plan has that of the tokens.")).to_be_visible()
+    expect(result.get_by_text("The present plan is that of the tokens.")).to_be_visible()
     command = result.locator("code")
     says(
         command,
@@ -258,7 +258,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     says(page.locator("#history"), "one placement, as the prompt has it: the tokens")
     page.click("#phases-start")
     same = result.get_by_text(
-        "One placement for both phases is best (in bold). The present plan has it."
+        "One placement for both phases is best (in bold). It is the present plan."
     )
     expect(same).to_be_visible(timeout=30_000)  # by the pins
     expect(outdated).to_be_hidden()

@@ -122,7 +122,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     said += (
         f" The present plan is another one: {pluralize(other, 'op')} {'is' if other == 1 else 'are'} elsewhere."
         if other
-        else f" The present plan has {'it' if not moved else f'that of {_phase(document)}'}."
+        else f" {'It is the present plan' if not moved else f'The present plan is that of {_phase(document)}'}."
     )
     prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
     counts = (
