@@ -5,16 +5,20 @@
 /** @param {Event} event */
 const boxOf = (event) => editor.around(event, "[data-context]");
 
+/** The tokens that are chosen. @param {HTMLElement} box */
+const chosen = (box) => fieldsOf(box).tokens.valueAsNumber;
+
 /**
- * Tokens that are chosen, what there is to say of the next step that is as long, and its class.
- * @param {HTMLElement} box
- * @returns {Step}
+ * What there is to say of so many tokens: of lengths between the steps of the slider the server says it.
+ * @param {Step[]} steps
+ * @param {number} tokens
+ * @returns {Promise<Step>}
  */
-function chosen(box) {
-  const { tokens, steps } = fieldsOf(box);
-  const wanted = tokens.valueAsNumber,
-    [length, said, look] = steps.find(([each]) => each >= wanted) ?? /** @type {Step} */ (steps.at(-1));
-  return [wanted, length > wanted ? `up to ${said}` : said, look];
+async function noteOf(steps, tokens) {
+  const known = steps.find(([each]) => each === tokens);
+  if (known) return known;
+  const { said, look } = await editor.ask(`context?tokens=${tokens}`);
+  return [tokens, said, look];
 }
 
 /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
@@ -32,7 +36,7 @@ function mark(chosenTokens) {
     editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
 }
 
-document.addEventListener("input", (event) => {
+document.addEventListener("input", async (event) => {
   const box = boxOf(event);
   if (!box) return;
   const { slider, tokens: field, steps } = fieldsOf(box);
@@ -42,11 +46,13 @@ document.addEventListener("input", (event) => {
     slider.value = String(Math.max(step, 0));
   }
   const plan = /** @type {HTMLButtonElement} */ (editor.one("button", box)),
-    [tokens, said, look] = chosen(box);
+    tokens = chosen(box);
   const isLength = Number.isInteger(tokens) && field.validity.valid;
   plan.disabled = !isLength || String(tokens) === box.dataset.now;
   if (!isLength) return;
   mark(tokens);
+  const [, said, look] = await noteOf(steps, tokens);
+  if (chosen(box) !== tokens) return;
   const status = editor.one("[role=status]", box);
   status.textContent = said;
   status.className = look;
@@ -57,7 +63,7 @@ document.addEventListener("input", (event) => {
 document.addEventListener("click", (event) => {
   const box = boxOf(event);
   if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
-  editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box)[0] });
+  editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box) });
   setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
 });
 
@@ -67,7 +73,7 @@ document.addEventListener(
   (event) => {
     const box = document.querySelector("#memory [data-context]");
     if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
-      editor.set("phases-prompt-length", { value: chosen(box)[0] });
+      editor.set("phases-prompt-length", { value: chosen(box) });
   },
   true,
 );

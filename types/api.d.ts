@@ -115,6 +115,13 @@ export interface Colour {
   ink: string;
 }
 /**
+ * Whether a plan fits at a context, in words.
+ */
+export interface ContextNote {
+  said: string;
+  look: string;
+}
+/**
  * How much of the graph is drawn; ``open`` are numbers of open blocks.
  */
 export interface Detail {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.flops import OVERWRITING_TYPES, RENAMING_TYPES, Floats
 from editor.graph.graph import Bools, Graph, Ints, distinct
+from editor.graph.states import states_of
 from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
 from editor.text import human_bytes, joined
@@ -388,7 +390,10 @@ class _Timeline:
         )
         np.minimum.at(first, which, reader)
         np.maximum.at(last, which, reader)
-        return codes // width, self.home[first], self.begin[first], self.end[last]
+        until = self.end[last]
+        # The caller keeps a state until the step has made all of the next one.
+        until[np.isin(codes // width, _states(self.graph))] = len(self.ops) - 1
+        return codes // width, self.home[first], self.begin[first], until
 
     def _without_shared(self, produced: Ints, first: Ints, last: Ints, kept: Bools) -> Ints:
         """The tensors with memory of their own. Those that take over another's extend its life in ``last``."""
@@ -422,6 +427,18 @@ class _Timeline:
                     kept[source] |= kept[result]
                     break
         return produced[~shares[produced]]
+
+
+_states_of_graph: WeakKeyDictionary[Graph, Ints] = WeakKeyDictionary()
+
+
+def _states(graph: Graph) -> Ints:
+    """Numbers of the inputs that are states."""
+    if (found := _states_of_graph.get(graph)) is None:
+        names = [state.input for state in states_of(graph) if not state.inside]
+        found = np.array([graph.tensor_index[name] for name in names], np.int64)
+        _states_of_graph[graph] = found
+    return found
 
 
 def _memories(devices: Sequence[Device]) -> tuple[Ints, frozenset[int]]:

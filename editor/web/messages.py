@@ -348,6 +348,14 @@ class Drawing(TypedDict):
     selection: Selection | None
 
 
+class ContextNote(TypedDict):
+    """Whether a plan fits at a context, in words."""
+
+    said: str
+    look: str
+    """``over`` the memory, ``short`` of what runtimes add, or empty."""
+
+
 class Hover(TypedDict):
     """What is shown of something: the text of a tooltip, the picture of a body."""
 

@@ -35,6 +35,7 @@ from editor.web.drawing.thumbnail import picture_plan
 from editor.web.edit_answers import answer_edits
 from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
+from editor.web.panels.memory_panel import context_note
 from editor.web.rule_rows import pattern_matches
 from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
@@ -144,6 +145,16 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
             return {"content": None if shown is None else shown.to_plotly_json()}
 
         return _answer(m.Hover, await of(document, work))
+
+    @router.get("/d/{document}/context", response_model=m.ContextNote)
+    async def context(document: str, tokens: int) -> Response:
+        """Whether the plan of a model with a state fits after so many tokens."""
+
+        def work(opened: Document) -> m.ContextNote:
+            said, look = context_note(opened, max(tokens, 0))
+            return {"said": said, "look": look}
+
+        return _answer(m.ContextNote, await of(document, work))
 
     @router.get("/d/{document}/body", response_model=m.Hover)
     async def body(document: str, number: int) -> Response:

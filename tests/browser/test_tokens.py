@@ -454,14 +454,14 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     plan = page.get_by_role("button", name="Plan for it")
     expect(slider).to_be_visible()
     expect(plan).to_be_disabled()
-    says(page.locator(".context-plan"), "this split fits")
+    says(page.locator(".context-plan"), "127 tokens fit")
     slider.focus()
     page.keyboard.press("End")
     said = page.locator(".context-plan").get_by_role("status")
     exactly = page.get_by_role("spinbutton", name="Tokens of context, exactly")
     expect(exactly).to_have_value("131072")
     exactly.fill("300")
-    says(said, "up to 384 tokens")  # the next length that was worked out
+    says(said, "300 tokens fit")  # the slider has no such step
     chosen = page.locator(".memory-device .memory-at").first
     at = float(chosen.evaluate("(e) => e.style.left.replace('%', '')"))
     end = int(page.locator("[data-end]").first.get_attribute("data-end") or 0)
@@ -475,7 +475,7 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     expect(scale).to_have_text(re.compile(r"^127fits to [\d,]+131,072$"))
     slider.focus()
     page.keyboard.press("End")
-    expect(said).to_have_text(re.compile(r"131,072 tokens: .* this split lacks .* on Card"))
+    expect(said).to_have_text(re.compile(r"131,072 tokens do not fit: Card needs .* of 8 MB "))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     says(said, "128 tokens")

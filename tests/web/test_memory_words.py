@@ -20,7 +20,7 @@ from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.compare import compare_view
-from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.memory_panel import context_note, memory_view
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
 from editor.web.view import figures_of
@@ -47,7 +47,7 @@ def decoder(state: AppState, folder: Path, memory: int | None) -> Document:
 def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     state: AppState, tmp_path: Path
 ) -> None:
-    """The page said "this split fits", and beside it that about more than the limit is needed."""
+    """The page said that a split fits, and beside it that about more than the limit is needed."""
     memory = decoder(state, tmp_path, None).placement.run_memory
     peak, taken = memory.peaks["A"], memory.taken_by([0])
     assert taken > 1.05 * peak
@@ -59,7 +59,8 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert "data-command='policy-memory'" in str(verdict(tight)), "a split may have room"
     assert "no room with what runtimes add" in str(compare_view(tight, tight.layouts()))
     view = str(memory_view(tight))
-    assert f"this split fits, but not with what runtimes add: {said}" in view
+    needs = f"A needs {said.removesuffix(' on A')}"
+    assert f"127 tokens do not fit: with what runtimes add, {needs} (estimate). " in view
     assert "with what its runtime adds', className='short'" in view
     roomy = decoder(state, tmp_path, 10_000 * taken)
     assert roomy.placement.run_memory.over_with_runtimes == ""
@@ -76,7 +77,12 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     (kept,) = state_memory(document.placement)
     view = str(memory_view(document))
     size = human_bytes(kept.bytes)
-    assert f"'{kept.context} tokens: {size} of states, up to twice that in a step; " in view
+    said = (
+        f"{kept.context} tokens fit (estimate). The states take {size}, up to twice that in a step."
+    )
+    assert said in view and "Memory over one run after 127 tokens " in view
+    assert context_note(document, 300)[0].startswith("300 tokens fit")
+    assert context_note(document, kept.roomy_until + 1)[1] == "short"
     assert f": {size} at {kept.context} tokens" in view
     assert f"full at about {kept.roomy_until:,} tokens in steps of 1 token (estimate)" in view
     assert "A prompt at once may take more: " in view

@@ -13,7 +13,9 @@ from editor.devices.device import Device
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.graph import Ints
 from editor.graph.required_sizes import most_positions
+from editor.graph.states import past_of_step
 from editor.kinds import Kind
+from editor.placement.placement import Placement
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes, joined, parse_bytes, percent, pluralize, shortened_name
@@ -44,7 +46,13 @@ def memory_view(document: Document) -> list[Any]:
     of_prompt = [] if context is None or not has_phases(document.graph) else _of_prompt()
     return [
         html.P(
-            [html.B("Memory over one run "), badge, f" {said}", *_shared(memory), *of_prompt],
+            [
+                html.B(f"Memory over one run{_after(document)} "),
+                badge,
+                f" {said}",
+                *_shared(memory),
+                *of_prompt,
+            ],
             className="hint wide",
             title="While a run goes through its ops; what another subgraph reads stays until that one ends",
         ),
@@ -58,6 +66,12 @@ def memory_view(document: Document) -> list[Any]:
     ]
 
 
+def _after(document: Document) -> str:
+    """The context of the sizes that are open, which the slider does not change: " after 127 tokens"."""
+    tokens = past_of_step(document.graph)
+    return "" if tokens is None else f" after {pluralize(tokens, 'token')}"
+
+
 def _shared(memory: RunMemory) -> list[Any]:
     """What devices of one memory need together."""
     said = []
@@ -66,7 +80,7 @@ def _shared(memory: RunMemory) -> list[Any]:
         if len(used) > 1:
             names = joined([memory.devices[d].device for d in used])
             said.append(
-                f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together, about "
+                f"{names} share this machine's memory: together at most {human_bytes(memory.peak_of(used))}, about "
                 f"{human_bytes(memory.taken_by(used))} with what their runtimes add. "
             )
     return said
@@ -243,29 +257,9 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     full = {each.roomy_until for each in growing if each.roomy_until is not None}
     usual |= {now, min(full, default=now)}
     steps = sorted(tokens for tokens in usual if tokens <= max(most, now))
-    memory = document.placement.run_memory
 
     def said(tokens: int) -> tuple[str, str]:
-        """Words and their look."""
-        needed = memory.peaks | {each.device: each.needed(tokens) for each in growing}
-        with_added = {each.device: each.taken(tokens) for each in growing}
-        over, short = [], []
-        for number, device in enumerate(document.devices):
-            size = needed[device.name]
-            taken = with_added.get(device.name) or size + memory.added_by_runtime(number)
-            if lacking := device.lacking(size):
-                over.append(f"{human_bytes(lacking)} on {device.name}")
-            elif device.lacking(taken):
-                limit = human_bytes(device.memory or 0)
-                short.append(f"about {human_bytes(taken)} of {limit} on {device.name}")
-        kept = human_bytes(sum(each.kept(tokens) for each in growing))
-        fits, look = "this split fits", ""
-        if over:
-            fits, look = f"this split lacks {joined(over)}", "over"
-        elif short:
-            fits, look = f"{fits}, but not with what runtimes add: {joined(short)}", "short"
-        states = f"{kept} of states, up to twice that in a step"
-        return f"{tokens:,} tokens: {states}; {fits} (estimate)", look
+        return at_context(document.placement, growing, tokens)
 
     return html.Div(
         [
@@ -314,6 +308,36 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
             "data-steps": json.dumps([[tokens, *said(tokens)] for tokens in steps]),
         },
     )
+
+
+def at_context(placement: Placement, states: Sequence[StateMemory], tokens: int) -> tuple[str, str]:
+    """What a plan needs after so many tokens, in words, and their look; ``states`` are those that grow."""
+    memory, over, short = placement.run_memory, list[str](), list[str]()
+    needed = memory.peaks | {each.device: each.needed(tokens) for each in states}
+    with_added = {each.device: each.taken(tokens) for each in states}
+    for number, device in enumerate(placement.devices):
+        size = needed[device.name]
+        taken = with_added.get(device.name) or size + memory.added_by_runtime(number)
+        limit = human_bytes(device.memory or 0)
+        if device.lacking(size):
+            over.append(f"{device.name} needs {human_bytes(size)} of {limit}")
+        elif device.lacking(taken):
+            short.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
+    kept = human_bytes(sum(each.kept(tokens) for each in states))
+    cache = f"The states take {kept}, up to twice that in a step"
+    after = f"{tokens:,} tokens"
+    if over:
+        return f"{after} do not fit: {joined(over)} (estimate). {cache}.", "over"
+    if short:
+        needs = f"with what runtimes add, {joined(short)}"
+        return f"{after} do not fit: {needs} (estimate). {cache}.", "short"
+    return f"{after} fit (estimate). {cache}.", ""
+
+
+def context_note(document: Document, tokens: int) -> tuple[str, str]:
+    """The same of the plan of a document."""
+    growing = [each for each in state_memory(document.placement) if each.bytes_per_token]
+    return at_context(document.placement, growing, tokens)
 
 
 def _scale(steps: Sequence[int], looks: Sequence[str]) -> html.Span:
@@ -378,7 +402,7 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     ends = tuple(f"{tokens:,} tokens: {human_bytes(state.taken(tokens))}" for tokens in (0, end))
     each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
     full = f"; full at about {until:,} tokens" if until else ""
-    lighter = "; lighter: its runtime" if state.added else ""
+    lighter = "; pale: what its runtime adds" if state.added else ""
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
     return html.Div(
         [
