@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
     "a placement for each phase",
 )
 PRESENT = "the present plan for both"
+_SHORTER_TRIES, _SHORTER_SECONDS = 8, 20.0
+"""Of a search for a prompt that fits, where the one that was asked for does not"""
 _ROUNDS = 8
 """Of less memory for the tokens, until the prompt fits, too"""
 _CLEARLY = 0.99
@@ -229,9 +232,10 @@ def place_phases(
     now = plan.settings
     try:
         return _weighed(plan, now, lengths, load, should_stop)
-    except _NothingFits:
+    except _NothingFits as error:
         if now.policy == "memory":
-            raise
+            fits = _shorter(plan, now, lengths, load, should_stop)
+            raise EditorError(f"{error}; {fits}") from error
     options = {"costs": "measured", **now.policy_options}
     within = replace(now, policy="memory", policy_options=options)
     by, memory = (policy_label(policy, now.policy_options) for policy in (now.policy, "memory"))
@@ -241,9 +245,39 @@ def place_phases(
     except Cancelled:
         raise
     except EditorError as error:
+        fits = _shorter(plan, within, lengths, load, should_stop)
         raise EditorError(
-            f"No placement was found that fits, by {by} or by “{memory}”. {error}"
+            f"No placement was found that fits, by {by} or by “{memory}”; {fits}. {error}"
         ) from error
+
+
+def _shorter(
+    plan: Placement,
+    settings: Settings,
+    lengths: Lengths,
+    load: Load,
+    should_stop: Callable[[], bool],
+) -> str:
+    """A shorter prompt that was found to fit, in a sentence; else what makes room.
+
+    Raises:
+        Cancelled: it was told to stop.
+    """
+    low, high, until = 0, lengths.prompt, perf_counter() + _SHORTER_SECONDS
+    for _ in range(_SHORTER_TRIES):
+        middle = (low + high) // 2 if low else high // 4
+        if middle in (low, high) or perf_counter() > until:
+            break
+        try:
+            _weighed(plan, settings, replace(lengths, prompt=middle), load, should_stop)
+            low = middle
+        except Cancelled:
+            raise
+        except EditorError:
+            high = middle
+    if low:
+        return f"a prompt of {pluralize(low, 'token')} fits"
+    return "a shorter prompt or answer, or more memory, makes room"
 
 
 def _weighed(
@@ -325,8 +359,8 @@ def _weighed(
     chosen = _soonest((*choices, present))
     if chosen is None:
         raise _NothingFits(
-            f"{plan.graph.name} does not fit, whichever way both phases are placed: {choices[-1].problem}; a shorter prompt "
-            "or answer, or more memory, makes room"
+            f"No placement has room for a prompt of {pluralize(lengths.prompt, 'token')} at once and for "
+            f"the {pluralize(lengths.new, 'token')} after it"
         )
     return Phases(
         lengths,
