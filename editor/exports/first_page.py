@@ -107,9 +107,11 @@ def _result(
         unit = totals["rate_unit"]
         speed = speed_of(measured, unit) + ("" if many else _makes(report))
         words = f"{tokens}; a run {speed}" if tokens else speed
-        beside, best = _against(measured, many, alone, unit)
-        slower = " slower than " in beside and best not in ops_excluded(placement)
-        other = best if slower else ""
+        beside, _ = _against(measured, many, alone, unit)
+        excluded = ops_excluded(placement)  # where the table leaves no plan of one device
+        able = [b for b in measured["baselines"] if b["device"] not in excluded]
+        beside_able, best = _against({**measured, "baselines": able}, many, alone, unit)
+        other = best if " slower than " in beside_able else ""
         noisy = " on a noisy machine" if measured["disturbances"] else ""
         return f"Measured {words}{noisy}: {beside[:1].lower()}{beside[1:]}", other
     known = Kind(totals["kind"]).participle

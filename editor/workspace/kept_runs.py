@@ -26,7 +26,7 @@ def run_to_keep(result: BenchmarkResult) -> dict[str, Any]:
         "throughput": result.throughput,
         "throughput_interval": result.throughput_interval,
         "requests": result.requests,
-        "medians": [round(s.time.median, 9) for s in result.subgraphs],
+        "medians": [round(s.in_median_run, 9) for s in result.subgraphs],
         "estimated": result.estimated,
         "predicted": result.predicted if basis and basis.kind is Kind.PREDICTION else None,
         "unsplit": _best_unsplit(result),

@@ -35,7 +35,7 @@ ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
     "a placement for each phase",
 )
 PRESENT = "the present plan for both"
-_SHORTER_TRIES, _SHORTER_SECONDS = 8, 20.0
+_SHORTER_TRIES, _SHORTER_SECONDS, _SHORTER_CLOSE = 8, 20.0, 1.1
 """Of a search for a prompt that fits, where the one that was asked for does not"""
 _ROUNDS = 8
 """Of less memory for the tokens, until the prompt fits, too"""
@@ -266,7 +266,7 @@ def _shorter(
     low, high, until = 0, lengths.prompt, perf_counter() + _SHORTER_SECONDS
     for _ in range(_SHORTER_TRIES):
         middle = (low + high) // 2 if low else high // 4
-        if middle in (low, high) or perf_counter() > until:
+        if high <= _SHORTER_CLOSE * low or middle in (low, high) or perf_counter() > until:
             break
         try:
             _weighed(plan, settings, replace(lengths, prompt=middle), load, should_stop)

@@ -20,6 +20,7 @@ from editor.execution.measure.statistics import (
     is_settled,
     is_warm,
     median_interval,
+    parts_of_median_run,
 )
 from editor.kinds import Kind, basis_of_costs, compare_medians, kind_of_run
 
@@ -142,4 +143,30 @@ def test_every_number_is_one_of_three_kinds() -> None:
     assert (
         kind_of_run(on_stand_in=True) is Kind.ESTIMATE
         and kind_of_run(on_stand_in=False) is Kind.MEASUREMENT
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-5, 1.0), st.floats(1e-5, 1.0), st.floats(0.0, 0.5)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_parts_of_the_median_run_add_up_with_the_rest(
+    runs: list[tuple[float, float, float]],
+) -> None:
+    """Medians of two parts were 6 ms where the median run took 15 ms: the rest looked like transfers."""
+    parts, totals = [run[:2] for run in runs], [sum(run) for run in runs]
+    median = float(np.median(totals))
+    found = parts_of_median_run(parts, totals, median)
+    rests = [run[2] / total for run, total in zip(runs, totals, strict=True)]
+    assert min(rests) - 1e-9 <= 1 - sum(found) / median <= max(rests) + 1e-9
+
+
+def test_a_disturbed_run_leaves_the_parts_of_the_median_one_as_they_are() -> None:
+    quiet = [(0.002, 0.003)] * 19
+    totals = [0.006] * 19 + [0.5]
+    assert parts_of_median_run([*quiet, (0.4, 0.05)], totals, 0.006) == pytest.approx(
+        (0.002, 0.003)
     )

@@ -198,7 +198,7 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
     assert conclusion[0].startswith(f"Measured {verdict['figure']}{how}: ")
     assert words in conclusion[0]
     assert "1 op (Gemm) falls back from A to B" in conclusion[1]
-    assert conclusion[2:] == (["All of it on A would be faster."] if "slower" in words else [])
+    assert conclusion[2:] == (["All of it on B would be faster."] if "slower" in words else [])
 
 
 def test_the_conclusion_names_presets_and_says_first_that_a_plan_does_not_fit(

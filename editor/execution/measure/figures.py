@@ -107,6 +107,8 @@ class SubgraphFigures:
     """median CPU seconds"""
     share: float
     """of the mean total latency, 0 to 1"""
+    in_median_run: float = 0.0
+    """Its seconds in a run as long as the median one, so that parts add up: medians do not where runs vary"""
 
     @property
     def what(self) -> str:

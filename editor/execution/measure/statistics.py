@@ -21,6 +21,8 @@ _FEWEST_ENDS = 3
 _OTHERS_BUSY, _OTHERS_SHARE = 0.25, 0.05
 """What other programs may keep busy on a quiet machine: processors, or a share of all of them where that is more."""
 _SLOWER_CLOCK = 0.9
+_MIDDLE = (0.25, 0.75)
+"""Quantiles between which runs are about as long as the median one"""
 _UNEVEN, _FEWEST_LOOKS = 1.3, 10
 """Between the slow and the fast tenth of equal pieces of work; a quiet processor has 1.05 to 1.2."""
 _WARM = 0.1
@@ -81,6 +83,26 @@ def steady_rate(ends: Sequence[Sequence[float]]) -> float | None:
     if min(map(len, counted)) < _FEWEST_ENDS:
         return None
     return sum((len(each) - 1) / (each[-1] - each[0]) for each in counted)
+
+
+def parts_of_median_run(
+    parts: Sequence[Sequence[float]], totals: Sequence[float], median: float
+) -> tuple[float, ...]:
+    """[part] seconds in a run that takes the median, so that they add up: the medians of parts do not where runs vary.
+
+    By the shares of the runs in the middle, which were disturbed as much as the median one.
+
+    Args:
+        parts: [run][part] seconds.
+        totals: [run] seconds of the whole run.
+        median: seconds.
+    """
+    whole = np.array(totals)
+    low = np.quantile(whole, _MIDDLE[0], method="lower")
+    high = np.quantile(whole, _MIDDLE[1], method="higher")
+    middle = (whole >= low) & (whole <= high)
+    shares = np.array(parts)[middle].sum(axis=0) / max(float(whole[middle].sum()), 1e-12)
+    return tuple((median * shares).tolist())
 
 
 def drift(seconds: Sequence[float]) -> str:

@@ -16,7 +16,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.generation import Generation, Generator
 from editor.execution.measure.figures import Spread
-from editor.execution.measure.statistics import MachineWatch
+from editor.execution.measure.statistics import MachineWatch, parts_of_median_run
 from editor.graph.graph import Graph
 from editor.graph.states import Lengths, State
 from editor.kinds import compare_medians
@@ -55,7 +55,7 @@ class TokenFigures:
     by_context: tuple[tuple[int, float], ...]
     """(tokens seen before, median seconds of a token) for parts of the sequence"""
     by_subgraph: tuple[float, ...] = ()
-    """[subgraph] median seconds of a token; empty with several sequences in flight, and where a device only queues its work"""
+    """[subgraph] seconds in a token that takes the median; empty with several in flight, and where a device only queues its work"""
 
     def text(self) -> str:
         """One line."""
@@ -386,7 +386,7 @@ def _figures(name: str, found: Sequence[Generation], rate: float | None) -> Toke
         if start < len(shown.seconds)
     )
     taken = [seconds for each in found for seconds in each.by_subgraph] if rate is None else []
-    by_subgraph = tuple(np.median(taken, 0).tolist()) if taken else ()
+    by_subgraph = parts_of_median_run(taken, times, token.median) if taken else ()
     return TokenFigures(
         name, first, token, 1 / token.median if rate is None else rate, parts, by_subgraph
     )

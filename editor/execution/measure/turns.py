@@ -12,7 +12,11 @@ from editor.execution.compiled_plan import CompiledPlan, RunTimes, TransferTime
 from editor.execution.measure.counters import Tally
 from editor.execution.measure.figures import Spread, SubgraphFigures, TransferFigures
 from editor.execution.measure.prediction import Parts
-from editor.execution.measure.statistics import median_interval, medians_of_turns
+from editor.execution.measure.statistics import (
+    median_interval,
+    medians_of_turns,
+    parts_of_median_run,
+)
 from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
@@ -160,10 +164,12 @@ def subgraph_figures(
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     steps = {step.id: step for step in contender.compiled.steps}
     figures = []
-    for subgraph in placement.subgraphs:
-        step = steps.get(subgraph.id)
-        if step is None:
-            continue
+    shown = [subgraph for subgraph in placement.subgraphs if subgraph.id in steps]
+    parts = [[t.subgraphs[subgraph.id] for subgraph in shown] for t in contender.times]
+    totals = [t.total for t in contender.times]
+    in_median_run = parts_of_median_run(parts, totals, Spread.of(totals, contender.turns).median)
+    for number, subgraph in enumerate(shown):
+        step = steps[subgraph.id]
         spent = [t.subgraphs[subgraph.id] for t in contender.times]
         runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
         first = next(
@@ -180,6 +186,7 @@ def subgraph_figures(
                 Spread.of(spent, contender.turns),
                 float(np.median([t.cpu[subgraph.id] for t in contender.times])),
                 float(np.mean(spent)) / mean_total if mean_total else 0.0,
+                in_median_run[number],
             )
         )
     return tuple(figures)
