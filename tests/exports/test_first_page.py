@@ -178,7 +178,7 @@ def test_the_verdict_is_the_measurement_beside_not_splitting(
         mobilenet,
         [
             {"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"},
-            {"name": "B", "backendName": "CPU"},
+            {"name": "B", "backendName": "OpenVINO.CPU"},
         ],
     )
     data = plan.benchmark(seconds=0.2).to_dict()
