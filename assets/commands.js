@@ -348,7 +348,8 @@ function deviceCommands() {
         id: `pin-${i}`,
         words: `Pin the selection to ${device.name}`,
         swatch: device.fill,
-        run: () => editor.paint(editor.selectedOps(), i),
+        keys: i < 9 ? [`Alt+${i + 1}`] : [],
+        run: () => withSelection((ops) => editor.paint(ops, i)),
         when: selected,
         menu: "selection",
       }),
@@ -380,7 +381,7 @@ const keysOf = (command) => command.shown || (command.keys || []).map((key) => (
 
 /* Headings of the help sheet, and the commands below each by their ids; a command is below the first that has it. */
 const GROUPS = /** @type {[string, RegExp][]} */ ([
-  ["Place ops", /^(brush|box$|unpin|paint|keep-others|undo|redo|reset)/],
+  ["Place ops", /^(brush|pin|box$|unpin|paint|keep-others|undo|redo|reset)/],
   ["Select", /^(select|grow|region|between|context|end-tool)/],
   ["Blocks", /(block|level)$/],
   ["Move around", /^(Arrow|zoom|find|map)|change$/],

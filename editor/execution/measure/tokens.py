@@ -55,7 +55,7 @@ class TokenFigures:
     by_context: tuple[tuple[int, float], ...]
     """(tokens seen before, median seconds of a token) for parts of the sequence"""
     by_subgraph: tuple[float, ...] = ()
-    """[subgraph] seconds in a token that takes the median; empty with several in flight, and where a device only queues its work"""
+    """[subgraph] seconds in a token that takes the median; empty with several in flight, and where a device queues its work"""
 
     def text(self) -> str:
         """One line."""

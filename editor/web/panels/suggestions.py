@@ -85,8 +85,8 @@ def _untold(best: Hint, document: Document) -> html.P:
     )
 
 
-def policy_to_try(document: Document) -> str:
-    """The policy whose plan is worth showing beside the present one, as the page's list has it; else "".
+def policies_to_try(document: Document) -> list[str]:
+    """Policies whose plan may be worth showing beside the present one, as the page's list has them: the first that fits.
 
     Plans that aim at something else than latency have none, and for those that do not fit the verdict has a button.
     """
@@ -98,8 +98,16 @@ def policy_to_try(document: Document) -> str:
         or doubt_of_costs(document)
         or document.store.set_of(document.id) is not None
     ):
-        return ""
-    return "memory" if layout_of_policy(document) in WITHIN_MEMORY else "optimal:latency"
+        return []
+    limited = layout_of_policy(document) in WITHIN_MEMORY
+    return ["optimal:latency", *(["memory"] if limited else [])]
+
+
+def fits(placement: Placement) -> bool:
+    """Whether every device has room for what it has to hold, and for what its runtime is known to add."""
+    peaks = placement.run_memory.peaks
+    over = any(d.memory is not None and peaks[d.name] > d.memory for d in placement.devices)
+    return not over and not placement.run_memory.over_with_runtimes
 
 
 def better_plan(document: Document, other: Placement, policy: str) -> html.P | None:
@@ -125,8 +133,9 @@ def better_plan(document: Document, other: Placement, policy: str) -> html.P | N
         return None
     took = [in_words(row["predicted"], bool(row["assumed_speeds"])) for row in (then, now)]
     label = policy_choices()[policy]
+    whole = f", all of it on {other.used_devices[0].name}," if len(other.subgraphs) == 1 else ""
     says: list[Any] = [
-        f" would take {took[0]} instead of {took[1]} ",
+        f" would take {took[0]}{whole} instead of {took[1]} ",
         basis_badge(weakest([basis, other_basis])),
     ]
     if measured is not None:
