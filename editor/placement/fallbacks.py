@@ -61,9 +61,9 @@ class Fallback:
 
     @property
     def parts(self) -> str:
-        """ "ops take 8.1 µs less, transfers and starts 112 µs more": what the seconds consist of."""
+        """ "here, ops −8.1 µs, transfers and starts +112 µs": what the seconds consist of."""
         own, rest = self.own_seconds, self.seconds - self.own_seconds
-        return f"ops take {_compared(own, self.rough)}, transfers and starts {_compared(rest, self.rough)}"
+        return f"here, ops {_signed(own, self.rough)}, transfers and starts {_signed(rest, self.rough)}"
 
     @property
     def lost(self) -> str:
@@ -128,8 +128,8 @@ def lost_in_words(seconds: float, rough: bool) -> str:
     return said if seconds > 0 else f"none, {said} faster here" if seconds else "none"
 
 
-def _compared(seconds: float, rough: bool) -> str:
-    return f"{in_words(abs(seconds), rough)} {'less' if seconds < 0 else 'more'}"
+def _signed(seconds: float, rough: bool) -> str:
+    return f"{'−' if seconds < 0 else '+'}{in_words(abs(seconds), rough).removeprefix('about ')}"
 
 
 def _falls_back(placement: Placement, op: int) -> bool:

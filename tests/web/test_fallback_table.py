@@ -53,9 +53,9 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
         store, record, Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)})
     )
     text = str(fallbacks_view(document))
-    assert "'Rule for all 3 Neg'" in text and "'Rule'" in text
+    assert "'Rule for all 3 Neg'" in text
     assert "Sends all 3 Neg to B, whatever the policy: 1 of them falls back" in text
-    assert "Sends the only Sum to B" in text
+    assert "Sends the only Sum" not in text, "it may run nowhere else"
     document.paint(range(4), 1)
     text = str(fallbacks_view(document))
     assert "No automatic fallbacks: 4 ops are elsewhere" in text

@@ -142,12 +142,11 @@ def fallbacks_view(document: Document) -> list[Any]:
     if len(found) > 1:
         sums.append(_sum_row("Total", ops, total, rough, len(head)))
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
-    gains = " Falling back gains time here." if total <= 0 else ""
-    if by_policy or lacking:
-        gains += " That is of these ops alone; the policy would place the others anew."
+    gains = ": nothing is lost" if total <= 0 else ""
+    order = f" Devices are tried in this order: {', '.join(d.name for d in document.devices)}."
     said = [
         f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change}, "
-        f"by {basis.kind}.{gains} Devices are tried in this order: {', '.join(d.name for d in document.devices)}.",
+        f"by {basis.kind}{gains}.{order if document.placement.settings.policy == 'priority' else ''}",
     ]
     return [
         *forced,
@@ -295,7 +294,15 @@ def _row(
             "Select these ops and their neighbours, to move them together",
         ),
     ]
-    if fallback.by_rule < len(fallback.ops):
+    constraints, chosen = document.placement.constraints, list(fallback.ops)
+    wanted = document.placement.device_number(fallback.wanted)
+    if all(constraints.excluded(op, wanted) for op in chosen):
+        title = f"Opens Devices: the lists of {fallback.wanted} keep these ops from it"
+        lists = {"title": title, "data-command": "show-devices"}
+        actions.append(html.Button("Edit the lists", className="tool small", **lists))
+    able = constraints.able[chosen].sum(axis=1)
+    has_choice = of_types > falling or bool((able > 1).any())
+    if has_choice and fallback.by_rule < len(fallback.ops):
         all_of_type = (
             f"all {of_types:,} {fallback.op_type}"
             if of_types > 1
