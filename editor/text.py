@@ -107,7 +107,12 @@ def off_by(factor: float) -> str:
     """How far what was worked out is from what was measured, by their ratio; "" where that is near."""
     if 1 / _MISLEADING < factor < _MISLEADING:
         return ""
-    return f"{roughly(factor):g}x too high" if factor > 1 else f"{roughly(1 / factor):g}x too low"
+    return f"{by_times(factor)} too {'high' if factor > 1 else 'low'}"
+
+
+def by_times(factor: float) -> str:
+    """A ratio or its inverse, whichever is more than one: "1.6x"."""
+    return f"{roughly(max(factor, 1 / factor)):g}x"
 
 
 def rough_seconds(seconds: float) -> str:

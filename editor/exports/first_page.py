@@ -16,13 +16,16 @@ from editor.graph.layout.layered import Wrap, draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import (
+    as_far_off,
     assumed_figures,
     assumed_peaks,
     assumed_starts,
     ends_counted,
+    estimate_off_profile,
     is_assumed,
     stand_ins,
     streams,
+    unprofiled,
 )
 from editor.placement.costs import Costs, price
 from editor.placement.device_profile import load_profile, profile_path
@@ -52,7 +55,7 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
     """Conclusion, verdict, versions, assumptions, states, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
-        "verdict": _verdict(report, _room(placement)),
+        "verdict": _verdict(report, _room(placement), _doubt_of_estimates(placement, costs)),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
         "states": [f"{each.text()}." for each in state_memory(placement)],
@@ -124,6 +127,8 @@ def _result(
     doubts += [] if report["tokens"] else ["this plan was not measured"]
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
+    if singles and alone not in singles and (doubt := _doubt_of_estimates(placement, costs)):
+        return f"{said}, doubtful: {doubt[:-1]}{end}", ""  # they compare nothing
     if not singles:
         return f"{said}: {_no_single(placement)}{end}", ""
     best = min(singles, key=lambda name: singles[name])
@@ -136,8 +141,18 @@ def _result(
     if theirs and not too_close(ours, theirs, Kind(totals["kind"])):
         words = f"{compare_medians((ours, ours), (theirs, theirs), ours / theirs)} than"
         other = best if ours > theirs else ""
-    time = in_words(theirs, is_assumed(placement.devices, costs, placement.device_number(best)))
-    return f"{said}: {words} all of it on {names[best]} ({time}, {known}){end}", other
+    number = placement.device_number(best)
+    time = in_words(theirs, is_assumed(placement.devices, costs, number))
+    is_profiled = bool(costs.profiled) and costs.profiled[number]
+    kind = (Kind.PREDICTION if is_profiled else Kind.ESTIMATE).participle
+    return f"{said}: {words} all of it on {names[best]} ({time}, {kind}){end}", other
+
+
+def _doubt_of_estimates(placement: Placement, costs: Costs) -> str:
+    """Why the estimates of devices without a profile are doubtful; "" where nothing says so."""
+    names = unprofiled(placement, costs)
+    off = estimate_off_profile(placement, costs) if names else ""
+    return as_far_off(off, names) if off else ""
 
 
 def _singles(placement: Placement, costs: Costs) -> dict[str, float]:
@@ -217,10 +232,10 @@ def _room(placement: Placement) -> list[str]:
     return [*said, f"Tight: {tight} with what runtimes add."] if tight else said
 
 
-def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
+def _verdict(report: Mapping[str, Any], room: Sequence[str], doubt: str) -> dict[str, Any]:
     """The one figure, what it is, how it compares with not splitting, and of that what the conclusion does not say.
 
-    ``room``: sentences about memory.
+    ``room``: sentences about memory; ``doubt``: why estimates are doubtful.
     """
     totals, measured = report["totals"], report["measurement"]
     kind, rate = f"{totals['kind']} {totals['source']}", rate_of(totals)
@@ -228,7 +243,8 @@ def _verdict(report: Mapping[str, Any], room: Sequence[str]) -> dict[str, Any]:
     estimate = rate or time_of(totals) + _makes(report)
     tokens = tokens_in_words(report["tokens"]) if report["tokens"] else ""
     real = measured is not None and measured["kind"] == Kind.MEASUREMENT
-    words, figure, besides = tokens or "This plan was not measured.", estimate, [tokens]
+    doubts = f" Doubtful: {doubt}" if doubt else ""
+    words, figure, besides = tokens or f"This plan was not measured.{doubts}", estimate, [tokens]
     if measured is not None and not real:
         besides = [f"{OF_STAND_INS}.", tokens]
         words = " ".join(filter(None, besides))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from dash import html
 
-from editor.placement.chosen_costs import aims_at_throughput
+from editor.placement.chosen_costs import (
+    aims_at_throughput,
+    as_far_off,
+    estimate_off_profile,
+    unprofiled,
+)
 from editor.placement.costs import Costs
-from editor.placement.device_profile import costs_of
-from editor.text import human_rate, human_seconds, joined, off_by
+from editor.text import human_rate, human_seconds, off_by
 from editor.web.view import (
     costs_value,
     has_profile,
@@ -57,43 +59,24 @@ def doubt_of_costs(document: Document) -> str:
     )
 
 
-_estimated: WeakKeyDictionary[Document, tuple[Costs, str, float]] = WeakKeyDictionary()
-"""Document -> its costs, the profiled device whose estimate is furthest off, and the ratio of estimate to profile."""
+_estimated: WeakKeyDictionary[Document, tuple[Costs, str]] = WeakKeyDictionary()
+"""Document -> its costs, and what ``estimate_off_profile`` says of them."""
 
 
 def estimates_off(document: Document) -> str:
     """How far the estimate of a profiled device is off, where others have nothing but estimates; "" where it is near."""
     costs, _ = plan_costs(document)
-    if not any(costs.profiled) or all(costs.profiled):
-        return ""
     known = _estimated.get(document)
     if known is None or known[0] is not costs:
-        placement = document.placement
-        estimated = costs_of(document.graph, document.devices, "estimate")
-        factors = {}
-        for d in np.flatnonzero(costs.profiled).tolist():
-            ops = placement.placed_ops[placement.constraints.able[placement.placed_ops, d]]
-            took = float(costs.op[ops, d].sum())
-            if took:
-                factors[document.devices[d].name] = float(estimated.op[ops, d].sum()) / took
-        worst = max(factors, key=lambda name: abs(math.log(factors[name] or 1)), default="")
-        known = _estimated[document] = costs, worst, factors.get(worst, 1.0)
-    off = off_by(known[2])
-    return f"The estimate of {known[1]} is {off}, by its profile" if off else ""
+        known = _estimated[document] = costs, estimate_off_profile(document.placement, costs)
+    return known[1]
 
 
 def _doubt_of_estimates(document: Document) -> str:
     """The same, where the plan has ops on a device without a profile."""
-    names = [document.devices[d].name for d in _unprofiled(document)]
+    names = unprofiled(document.placement, plan_costs(document)[0])
     off = estimates_off(document) if names else ""
-    return f"{off}: that of {joined(names)} may be as far off." if off else ""
-
-
-def _unprofiled(document: Document) -> list[int]:
-    """Devices of the plan that have nothing but an estimate, where others of the table have a profile."""
-    costs, _ = plan_costs(document)
-    used = document.placement.used_numbers if any(costs.profiled) else []
-    return [d for d in used if not costs.profiled[d]]
+    return as_far_off(off, names) if off else ""
 
 
 def _off(factor: float, run: Run) -> str:
@@ -147,7 +130,8 @@ def way_to_better_costs(document: Document) -> html.Button:
     """A button for better costs: it profiles, takes the stored profile, or leads to the measurement kit."""
     if costs_value(document) != "measured" and has_profile(document):
         return use_profile()
-    lacking = [document.devices[d] for d in _unprofiled(document)]
+    names = unprofiled(document.placement, plan_costs(document)[0])
+    lacking = [device for device in document.devices if device.name in names]
     if lacking and all(device.planned for device in lacking):
         kit = {"data-command": "show-kits", "title": "A script that measures a device where it is"}
         return html.Button("Measurement kit", className="link", **kit)
