@@ -15,11 +15,12 @@ from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
 from editor.web.open_request import OpenRequest
+from editor.web.packing import written
 from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
-from editor.web.view import fastest_unsplit, measured_run, unsplit_ways
+from editor.web.view import fastest_unsplit, measured_run, plan_costs, unsplit_ways
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 
@@ -145,6 +146,33 @@ def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(
         assert "3x too high for that. Profile again." in str(shown)
     save_profile(split.graph, split.devices[0], whole)
     assert "doubtful" not in str(verdict(split)), "it was profiled since"
+
+
+def test_a_report_doubts_estimates_as_the_page_does(
+    state: AppState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page said "doubtful", and the report of that plan "3.4x faster"."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    split = _open(state, _FAST, {**_CPU, "backendName": "CPU"})
+    split.pin(split.placement.placed_ops[::9].tolist(), "CPU")
+
+    def report() -> str:
+        return written(split, "md", tmp_path)[0].read_text()
+
+    assert "doubt" not in report().lower()
+    profiled = split.devices[1]
+    estimated = plan_costs(split)[0].op[:, 1]
+    seconds = dict(zip(split.graph.op_keys, (3 * estimated).tolist(), strict=True))
+    whole = DeviceProfile(
+        profiled.description, sum(seconds.values()), seconds, {}, (), 1e-5, 0, 0, 0, 0, 1
+    )
+    save_profile(split.graph, profiled, whole)
+    said = (
+        "is 3x slower by its profile than by its estimate: the estimate of Fast may be as far off"
+    )
+    for shown in (str(verdict(split)), report()):
+        assert said in shown and "x faster than" not in shown
+    assert ", doubtful: CPU is 3x slower" in report()
 
 
 def test_layouts_side_by_side_say_what_can_be_told_apart(state: AppState) -> None:

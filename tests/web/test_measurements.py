@@ -39,6 +39,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.packing import written
 from editor.web.panels import inspector
 from editor.web.panels.after_run import stale
+from editor.web.panels.benchmark_panel import profile_view
 from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
 from editor.web.panels.layout_figures import Bases, Figure, speed_cell
@@ -724,6 +725,15 @@ def test_what_a_benchmark_measured_beside_the_plan_stands_in_compare(
     )
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert {row["kind"] for row in subgraph_rows(document)} == {"estimate"}, "another plan"
+
+
+def test_devices_that_are_alike_have_one_card_of_their_profile(document: Document) -> None:
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-5)
+    profile = DeviceProfile("ONNX Runtime CPU", 0.01, seconds, {}, (), 1e-4, 0, 0, 0, 0, 1)
+    shown = str(profile_view(document, {"ORT": profile, "OV": profile}))
+    assert "ORT and OV, measured once" in shown and shown.count("ONNX Runtime CPU") == 1
+    other = replace(profile, total=0.02)
+    assert "measured once" not in str(profile_view(document, {"ORT": profile, "OV": other}))
 
 
 def test_steps_that_were_measured_stand_in_compare(document: Document) -> None:

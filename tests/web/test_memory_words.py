@@ -57,7 +57,9 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert f"No room for 127 tokens with what runtimes add: {said}" in str(verdict(tight))
     assert "no room for 127 tokens" in str(status(tight)), "fits 0 tokens"
     assert "data-command='policy-memory'" in str(verdict(tight)), "a split may have room"
-    assert "no room with what runtimes add" in str(compare_view(tight, tight.layouts()))
+    compared = str(compare_view(tight, tight.layouts()))
+    assert "no room with what runtimes add" in compared
+    assert f"Td('{full_at(tight.placement):,}')" in compared and "'Fits '" in compared
     view = str(memory_view(tight))
     needs = f"A needs {said.removesuffix(' on A')}"
     assert f"127 tokens do not fit: with what runtimes add, {needs} (estimate). " in view

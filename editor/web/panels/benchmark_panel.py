@@ -541,18 +541,26 @@ def _times(spread: Any) -> dict[str, float]:
 
 
 def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]) -> list[Any]:
-    """What a profile found: a card per device, and the slowest ops with what they were fused with."""
+    """What a profile found: a card per device, and the slowest ops with what they were fused with.
+
+    Devices that are alike were measured once.
+    """
     cards, graph = [], document.graph
     rows: list[dict[str, Any]] = []
+    alike: dict[str, list[str]] = {}
     for name, profile in profiles.items():
+        first = next((each for each in alike if profiles[each] == profile), name)
+        alike.setdefault(first, []).append(name)
+    for name, names in alike.items():
+        profile = profiles[name]
         if isinstance(profile, str):
-            cards.append(card(name, [html.B("—")], profile))
+            cards.append(card(joined(names), [html.B("—")], profile))
             continue
         cards.append(
             card(
-                name,
+                f"{joined(names)}, measured once" if len(names) > 1 else name,
                 [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
-                f"{profile.device} · {pluralize(len(profile.seconds), 'op')} in "
+                f"All {pluralize(len(profile.seconds), 'op')} on {profile.device}, in "
                 f"{pluralize(len(profile.kernels), 'kernel')} · {profile.runs} runs",
                 f"Overhead per extra subgraph: {profile.overhead}",
                 f"{profile.check[:1].upper()}{profile.check[1:]}",

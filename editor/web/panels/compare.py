@@ -16,6 +16,7 @@ from editor.kinds import (
 )
 from editor.placement.choices import COST_POLICIES, PRESENT, SUBGRAPH_RULES
 from editor.placement.placement import Placement
+from editor.placement.state_memory import full_at
 from editor.text import (
     human_bytes,
     human_seconds,
@@ -160,8 +161,8 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     unit = unit_of_rate(document.graph)
     modes = {"latency": measured.time_mode, "throughput": "throughput"}
     measured_modes = _measured_modes(measured, layouts, modes)
-    energy = any(d.power is not None for d in document.devices)
-    columns = 9 if energy else 8
+    energy, grows = _more_columns(document)
+    columns = 8 + energy + grows
     rows, bars, doubtful = [], list[Bar](), doubtful_badge(document)
     twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
     for layout in layouts:
@@ -246,6 +247,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
                         f" + {row['unknown']} of unknown size" if row["unknown"] else "",
                     ),
                     *speeds,
+                    *([_context(layout.placement)] if grows else []),
                     _pins(layout, row["pins"]),
                     html.Td([] if mine else _buttons(now, layout), className="buttons"),
                 ],
@@ -262,7 +264,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         ),
         html.Table(
             [
-                html.Thead(html.Tr(_head(basis, energy, unit, measured_modes, doubtful))),
+                html.Thead(html.Tr(_head(basis, energy, grows, unit, measured_modes, doubtful))),
                 html.Tbody(rows),
             ],
             className="plain",
@@ -310,13 +312,19 @@ def _name_kinds(
 
 
 def _head(
-    basis: Basis, energy: bool, unit: str, measured: Collection[str], doubtful: Any
+    basis: Basis,
+    energy: bool,
+    grows: bool,
+    unit: str,
+    measured: Collection[str],
+    doubtful: Any,
 ) -> list[html.Th]:
     """Heads of the columns of figures, with their kind where all were worked out.
 
     Args:
         basis: what those are.
         energy: whether there is a column of joules.
+        grows: whether there is one of the context that fits.
         unit: of rates.
         measured: modes of which a layout was measured.
         doubtful: stands beside that kind where a measurement contradicts it.
@@ -362,8 +370,24 @@ def _head(
                 title="Joules of one run: the seconds that each device works, times the watts of its entry",
             ),
         )
+    if grows:
+        title = "Tokens of context that fit, with what runtimes add (estimate)"
+        head.insert(-1, html.Th(["Fits ", html.Span("tokens", className="hint")], title=title))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     return head
+
+
+def _more_columns(document: Document) -> tuple[bool, bool]:
+    """Whether there are columns of joules, and of the context that fits."""
+    limited = any(device.memory is not None for device in document.devices)
+    energy = any(device.power is not None for device in document.devices)
+    return energy, limited and bool(states_of(document.graph))
+
+
+def _context(placement: Placement) -> html.Td:
+    """The context that fits by memory."""
+    until = full_at(placement)
+    return html.Td("—" if until is None else f"{until:,}")
 
 
 def _pins(layout: Layout, count: int) -> html.Td:
