@@ -1,24 +1,26 @@
-/* Messages over the graph go away by themselves where nothing went wrong and they offer nothing. Others stay until they are
-   closed or the next edit succeeds; what is said of weights that are not here, until it is closed. */
+/* Messages over the graph go away by themselves where nothing went wrong, later where they offer something. Others stay until
+   they are closed or the next edit succeeds; what is said of weights that are not here, until it is closed. */
 
 const { page } = editor,
-  SHORT = 8_000;
+  SHORT = 8_000,
+  LONG = 30_000;
 let timer = 0;
 
 function noticed() {
   const note = editor.byId("notice")?.firstElementChild;
   clearTimeout(timer);
-  if (!note || note.classList.contains("bad") || note.querySelector("[data-command]:not(.close)")) return;
+  if (!note || note.classList.contains("bad")) return;
   const watts = note.querySelector("[data-watts-of] input");
   if (watts) {
     watts.focus();
     return;
   }
+  const time = note.querySelector("[data-command]:not(.close)") ? LONG : SHORT;
   const wait = () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
       if (note.isConnected) editor.closeNotice();
-    }, SHORT);
+    }, time);
   };
   note.addEventListener("pointerenter", () => clearTimeout(timer));
   note.addEventListener("pointerleave", wait);

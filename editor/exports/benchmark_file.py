@@ -174,6 +174,7 @@ def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | 
                     "token": float(token["median"]),
                     "interval": None if None in ends else [float(end) for end in ends],
                     "disturbances": [str(each) for each in result.get("disturbances", ())],
+                    "subgraphs": [float(s) for s in result["figures"].get("by_subgraph") or ()],
                     "prompt": int(result["prompt"]),
                     "new": int(result["new"]),
                     "simulated": result["kind"] == "simulated",
@@ -195,6 +196,7 @@ def kept_tokens(figures: Mapping[str, Any]) -> dict[str, Any]:
         "figures": {
             "first_token": figures["first_token"],
             "token": {"median": figures["median"], "low": low, "high": high},
+            "by_subgraph": figures.get("medians", []),
         },
         "disturbances": figures.get("disturbances", []),
     }

@@ -128,6 +128,8 @@ def report_of(
     for run in (whole, beside):
         if run is not None and run["kind"] == Kind.MEASUREMENT and run["mode"] == "latency":
             parts = run["subgraphs"]
+    if tokens and not tokens["simulated"] and len(tokens["subgraphs"]) == len(parts):
+        parts = tokens["subgraphs"]
     report = {
         "format": "hetero-editor/report",
         "version": 1,

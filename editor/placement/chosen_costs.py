@@ -124,11 +124,11 @@ def assumed_speeds(placement: Placement, costs: Costs) -> list[str]:
 
 
 def assumed_figures(placement: Placement, costs: Costs) -> dict[str, list[str]]:
-    """What is assumed of the devices that a plan uses: {"peaks": [names of devices]}."""
+    """What is assumed of the devices that a plan uses: {"speed": [names of devices]}."""
     whose = dict[str, list[str]]()
     for name in assumed_speeds(placement, costs):
         one = placement.devices[placement.device_number(name)]
-        what = "memory bandwidth" if one.peak_compute else "peaks"
+        what = "memory bandwidth" if one.peak_compute else "speed"
         what = "peak compute" if one.peak_dram_bw else what
         linked = np.isfinite(peaks_of(one).bandwidth)
         stated = one.link is not None and one.link.bandwidth is not None

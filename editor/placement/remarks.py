@@ -49,12 +49,21 @@ def why_empty(placement: Placement, number: int) -> str:
     if not constraints.allowed[ops, number].any():
         return "pins and rules have all that it can run elsewhere"
     if settings.policy in ("priority", "rules"):
-        return "other devices come first for all that it can run"
+        return f"{_before(placement, number)} for all that it can run"
     if settings.policy == "pipeline":
         return _NO_GAIN["throughput"]
     if settings.policy == "memory":
         return _NO_GAIN["latency"]
     return _NO_GAIN[settings.policy_options.get("objective", "latency")]
+
+
+def _before(placement: Placement, number: int) -> str:
+    """Devices that the policy tries before another one: "A comes first"."""
+    first = placement.settings.policy_options.get("first")
+    names = [device.name for device in placement.devices]
+    order = sorted(names, key=lambda name: name != first)
+    earlier = order[: order.index(names[number])]
+    return f"{joined(earlier)} come{'s' if len(earlier) == 1 else ''} first"
 
 
 def _meets_nan(graph: Graph) -> Bools:

@@ -364,7 +364,7 @@ def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unspli
             basis = basis_of(costs, known.source, placement.used_numbers)
             rough = bool(assumed_speeds(placement, costs))
             found.append(Unsplit(device.name, 1 / seconds if many else seconds, basis, rough))
-    return found or f"unsplit, it {'fits' if whole else 'runs on'} no device"
+    return found or f"no device {'holds' if whole else 'runs'} the whole model"
 
 
 def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnsplit]:

@@ -212,7 +212,7 @@ def test_what_an_estimate_rests_on_is_a_list_in_reach(page: Page, show: Show) ->
     ready(page)
     verdict = page.locator("#verdict")
     summary, entries = verdict.locator("summary"), verdict.locator(".folds li")
-    expect(verdict.get_by_text("a benchmark checks outputs, not speed")).to_be_visible()
+    expect(verdict.get_by_text("Benchmark checks results, not speed")).to_be_visible()
     compared = re.compile(r"[\d.]+x faster than not splitting \(about")
     expect(verdict.get_by_text(compared)).to_be_visible()
     expect(entries.first).not_to_be_visible()

@@ -60,7 +60,7 @@ def test_the_sentence_of_planned_devices_is_whole_beside_open_tables(
     ready(page)
     page.click("role=tab[name=Subgraphs]")
     sentence = page.locator("#verdict .sentence")
-    says(sentence, re.compile("faster than not splitting .*a benchmark checks outputs, not speed"))
+    says(sentence, re.compile("faster than not splitting .*Benchmark checks results, not speed"))
     assert sentence.evaluate(
         "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
     )

@@ -35,7 +35,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     plan = editor.partition(mobilenet, table, pins={key: "CPU"})
     text = plan.export("md", tmp_path)[0].read_text()
     first, _, appendix = text.partition("<details>")
-    assert "memory bandwidth and link of NPU assumed, peaks of CPU assumed).\n" in first
+    assert "memory bandwidth and link of NPU assumed, speed of CPU assumed).\n" in first
     assert "- NPU: planned as if the model were int8." in first
     assert (
         "- NPU: not stated in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
@@ -45,7 +45,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     conclusion = first.splitlines()[2]
     assert re.match(
         r"Estimated about .*: .* all of it on CPU \(about .* ms, estimated\); memory bandwidth and link of NPU "
-        r"assumed, peaks of CPU assumed and this plan was not measured\.",
+        r"assumed, speed of CPU assumed and this plan was not measured\.",
         conclusion,
     )
     assert "36 ops (Clip and Gemm) fall back from NPU to CPU, which costs" in conclusion

@@ -47,7 +47,7 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
     without = plan.export("md", tmp_path / "none")[0].read_text()
     assert (
         "## Measurement" not in without
-        and "(estimate from shapes, peaks of A and B assumed)." in without
+        and "(estimate from shapes, speed of A and B assumed)." in without
     )
 
     other = plan.repin({mobilenet.op_keys[plan.placement.placed_ops[5]]: "B"})

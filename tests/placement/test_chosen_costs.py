@@ -141,8 +141,8 @@ def test_the_figures_that_are_assumed_may_be_said_with_it(
     """The header said "Peaks of OpenVINO.CPU and CPU assumed", and only a report had the values."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for speed, said in (
-        ({}, "peaks of A and B assumed: 200 GFLOP/s, memory 20 GB/s"),
-        ({"peakCompute": 1e12}, "peaks of A assumed: 200 GFLOP/s, memory 20 GB/s"),
+        ({}, "speed of A and B assumed: 200 GFLOP/s, memory 20 GB/s"),
+        ({"peakCompute": 1e12}, "speed of A assumed: 200 GFLOP/s, memory 20 GB/s"),
     ):
         table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU", **speed}]
         key = mobilenet.op_keys[mobilenet.op_types.index("ReduceMean")]
@@ -152,7 +152,7 @@ def test_the_figures_that_are_assumed_may_be_said_with_it(
         assert said.partition(":")[0] in left_out(placement, costs)
     npu = [{"name": "NPU", "backendName": "NPU"}, {"name": "CPU", "backendName": "CPU"}]
     placement = editor.partition(mobilenet, npu, pins={key: "CPU"}).placement
-    assert "peaks and link of NPU assumed: " in str(
+    assert "speed and link of NPU assumed: " in str(
         left_out(placement, costs_of_plan(placement)[0], values=True)
     )
 

@@ -434,7 +434,7 @@ def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_pat
     plan = editor.partition(model, table, policy="memory", rules=[{"layer": "4-7", "to": "B"}])
     why = {key: plan.placement.why(key) for key in ("attention_0", "attention_5")}
     assert why["attention_0"].device == "A"
-    assert "as fast as on B, where all that would be there without limits" in (
+    assert "as fast as on B, which has no room for all that would be there: " in (
         why["attention_0"].because
     )
     assert why["attention_5"].because == "rule 1 (layer=4-7 → B)"
@@ -677,7 +677,7 @@ def test_a_new_policy_is_a_function_and_an_entry(
 @pytest.mark.parametrize(
     ("policy", "rules", "why"),
     [
-        ("priority", [], "other devices come first for all that it can run"),
+        ("priority", [], "Host comes first for all that it can run"),
         ("optimal", [], "no faster plan with it was found"),
         ("memory", [], "no faster plan with it was found"),
         ("pipeline", [], "no plan with it and a higher rate was found"),

@@ -180,7 +180,7 @@ def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
     only = {**beside, "baselines": {"Host": 0.015}}
     tight.keep_run(tokens(120, **only), "automatic", placement)
     said = str(verdict(tight))
-    assert "15 ms all on Host, which does not fit" in said and "too close" not in said
+    assert "all on Host takes 15 ms, but does not fit" in said and "too close" not in said
 
 
 def test_a_run_beyond_the_memory_of_the_plan_says_so_in_the_headline(tight: Document) -> None:

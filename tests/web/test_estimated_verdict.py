@@ -95,9 +95,9 @@ def test_an_estimate_stands_beside_estimates_and_is_doubtful_where_they_were_wro
         (
             {"nonSupportedNodes": ["Conv"]},
             {"nonSupportedNodes": ["Add"]},
-            "unsplit, it runs on no device",
+            "no device runs the whole model",
         ),
-        ({"memory": "13 MB"}, {"memory": "13 MB"}, "unsplit, it fits no device"),
+        ({"memory": "13 MB"}, {"memory": "13 MB"}, "no device holds the whole model"),
     ],
 )
 def test_an_estimate_says_why_the_model_cannot_stay_whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
     asyncio.run(_ended(state, document.id))
     result = measured_run(document)
     assert result is not None and state.job_options(document) == options
-    beside = "beside what was worked out before"
+    beside = "against the estimate before"
     assert beside not in str(status(document)), "there is no change"
     painted, before = document.placement.placed_ops[:2].tolist(), figures_of(document)
     document.pin(painted, "OV")
@@ -338,7 +339,7 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     state: AppState, document: Document, tmp_path: Path
 ) -> None:
     """800 us and "0 B moved", behind a link of 320 MB/s and 1 ms, with the same invisible peaks for every NPU."""
-    words = "host input and output not counted, peaks and link of NPU assumed"
+    words = "host input and output not counted, speed and link of NPU assumed"
     lines = tuple(each[0].upper() + each[1:] for each in words.split(", "))
     assert "not counted" not in _words(document), "all in host memory"
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
@@ -425,11 +426,11 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     slower = {**figures, "median": 0.005, "interval": [0.0048, 0.0052]}
     planned.keep_run(slower, "", layout.placement)
     assert "data-layout-use" not in suggested(), "a measurement says that it is not better"
-    assert "No single move makes it faster, by estimate" in suggested()
+    assert "Nothing faster was found: no single move (by estimate)" in suggested()
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
     assert " would take " not in suggested(), "it is the plan"
-    assert "and neither does “least latency”" in suggested()
+    assert "no single move, nor “least latency”" in suggested()
     assert "data-command='show-Compare'" in suggested()
 
 
@@ -641,6 +642,11 @@ def test_a_report_has_the_tokens_that_were_measured(
     said = "20 ms a token (measured, 19 ms to 22 ms with 95 %, noisy; prompt of 8 tokens, 4 new)."
     assert (said in report()) is not simulated
     assert ("not measured" in report()) is simulated
+    parts = {"medians": [0.0113, 0.004, 0.003]}
+    document.keep_run({**figures, **parts, "estimated": simulated}, "it", document.placement)
+    data = json.loads(written(document, "json", tmp_path)[0].read_text())
+    told = [part["measured"] for part in data["subgraphs"]]
+    assert (told == parts["medians"]) is not simulated
     document.pin(document.placement.placed_ops[:2].tolist(), "OV")
     assert "this plan was not measured." in report() and "Tokens:" not in report(), "another plan"
 
@@ -788,7 +794,10 @@ def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     found = {**run_to_keep(result), "estimated": False, "median": 0.05}
     found["unsplit"] = {"device": "Elsewhere", "figure": 0.028, "words": NO_DIFFERENCE}
     for interval, said in (
-        ([0.004, 0.109], "(28 ms on Elsewhere); runs vary (4 ms to 109 ms): measure longer"),
+        (
+            [0.004, 0.109],
+            "(28 ms on Elsewhere); its median is known to 4 ms to 109 ms only: measure longer",
+        ),
         ([0.045, 0.055], "(28 ms on Elsewhere)'"),
     ):
         document.keep_run({**found, "interval": interval}, "automatic", document.placement)

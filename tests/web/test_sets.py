@@ -315,7 +315,7 @@ def test_times_of_a_set_that_rests_on_an_assumed_speed_are_all_rough(
     times = [text for text in parts if re.search(r"\d [mµ]?s\b", text)]
     assert len(times) >= 7
     assert all(re.search(r"about [\d.]+ [mµ]?s\b", text) for text in times), times
-    assert any("peaks of Slow assumed" in text for text in parts)
+    assert any("speed of Slow assumed" in text for text in parts)
 
 
 def said(properties: dict[str, Any]) -> list[str]:

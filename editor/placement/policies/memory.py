@@ -80,7 +80,7 @@ def memory_reasons(
         if as_fast[op]:
             there = constraints.devices[int(ideal[op])]
             return (
-                f"as fast as on {there.name}, where all that would be there without limits needs "
+                f"as fast as on {there.name}, which has no room for all that would be there: that needs "
                 f"{human_bytes(wanted.needed.peaks[there.name])} of {there.limit_text}"
             )
         lacking = int(no_room[op])
@@ -93,7 +93,7 @@ def memory_reasons(
                 f"{human_bytes(int(size[op, lacking]))} of constants"
             )
         return (
-            f"no room on {name} for all that would be there without limits, this op among it: that needs "
+            f"no room on {name} for all that would be faster there: that needs "
             f"{human_bytes(wanted.needed.peaks[name])}, and {taken(lacking)} are taken as it is"
         )
 

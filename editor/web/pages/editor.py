@@ -521,7 +521,7 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         "benchmark": benchmark_panel(document, options),
         "devices": device_form_panel(document),
         "rules": rules_panel(),
-        "compare": compare_panel(document.graph),
+        "compare": compare_panel(document),
     }
     # The grids' script is as large as all others together: it comes when one of their tabs is opened.
     tabs = [

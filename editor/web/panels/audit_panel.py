@@ -9,7 +9,6 @@ import numpy as np
 from dash import html
 
 from editor.devices.published import reason_of_all
-from editor.graph.graph import Graph
 from editor.text import percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
@@ -20,8 +19,9 @@ from editor.workspace.audits import AuditedOp, by_reason, types_of
 from editor.workspace.document import Document
 
 
-def audit_form(graph: Graph) -> list[Any]:
-    """Asks for a configuration of ONNX Runtime or of OpenVINO's HETERO."""
+def audit_form(document: Document) -> list[Any]:
+    """Asks for a configuration of ONNX Runtime or of OpenVINO's HETERO; begins with that of the table."""
+    graph = document.graph
     example = "CUDA,CPU" if graph.is_onnx else "HETERO:GPU,CPU"
     both = f"{example} or HETERO:GPU,CPU" if graph.is_onnx else example
     return [
@@ -30,7 +30,8 @@ def audit_form(graph: Graph) -> list[Any]:
             [
                 controls.Field(
                     id="audit-devices",
-                    placeholder=both,
+                    value=_of_table(document),
+                    placeholder=f"e.g. {both}",
                     width=230,
                     **{"aria-label": "Providers of ONNX Runtime in order, or HETERO: and devices"},
                 ),
@@ -45,6 +46,17 @@ def audit_form(graph: Graph) -> list[Any]:
         ),
         html.Div(id="audit-result"),
     ]
+
+
+def _of_table(document: Document) -> str:
+    """Providers of ONNX Runtime in the order of the table; else devices of OpenVINO; "" where it has neither."""
+    devices = [device for device in document.devices if device.present]
+    providers = [d.provider for d in devices if d.runtime == "onnxruntime"]
+    if providers and document.graph.is_onnx:
+        names = [name.removesuffix("ExecutionProvider") for name in providers]
+        return ",".join(dict.fromkeys(names))
+    names = [d.provider for d in devices if d.runtime == "openvino"]
+    return f"HETERO:{','.join(dict.fromkeys(names))}" if names else ""
 
 
 def _session_fields() -> list[Any]:

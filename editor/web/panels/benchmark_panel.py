@@ -696,9 +696,8 @@ def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}))
     return [
         html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
         html.P(
-            f"{tuned.proposal} All ran in turns with the unsplit model. The plan has not changed"
-            f"{': choose “Use this” to take one.' if len(tuned.results) > 1 else '.'} What is not measured comes from "
-            "the profile that tuning goes by, unless other costs are chosen.",
+            f"{tuned.proposal} All ran in turns with the unsplit model. Your plan is unchanged"
+            f"{'; “Use this” switches to another.' if len(tuned.results) > 1 else '.'}",
             className="hint wide",
         ),
         html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")

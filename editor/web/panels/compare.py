@@ -8,7 +8,6 @@ from typing import Any
 from dash import html
 
 from editor.errors import EditorError
-from editor.graph.graph import Graph
 from editor.graph.states import TOKENS_PER_SECOND, states_of, unit_of_rate
 from editor.kinds import (
     Basis,
@@ -96,7 +95,7 @@ _TICKED = [
 """What is done with layouts that are ticked; seen where there are some."""
 
 
-def compare_panel(graph: Graph) -> html.Div:
+def compare_panel(document: Document) -> html.Div:
     """What stands in the Compare tab."""
     return html.Div(
         [
@@ -127,8 +126,8 @@ def compare_panel(graph: Graph) -> html.Div:
                 ),
                 id="compare-result",
             ),
-            *sizes_form(graph.define),
-            *audit_form(graph),
+            *sizes_form(document.graph.define),
+            *audit_form(document),
             *versions_form(),
         ],
         className="bench",

@@ -117,7 +117,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         else f"One placement for both phases is best{by} (in bold)."
     )
     if is_close and not moved:
-        said = "One placement for both phases does: which one is too close to call."
+        said = "One placement serves both phases; which one is best is too close to call."
     other = elsewhere[phases.chosen.name]
     said += (
         f" The present plan is another one: {pluralize(other, 'op')} {'is' if other == 1 else 'are'} elsewhere."

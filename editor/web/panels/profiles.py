@@ -46,7 +46,7 @@ def profiles_view(document: Document) -> list[Any]:
         )
     ]
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    note = "Predictions of this model at these sizes go by them, in every document of it on this machine."
+    note = "Every document of this model at these sizes uses these profiles."
     use = None
     if costs_value(document) != "measured" and has_profile(document):
         words, title = "Use them now", "Sets the costs to those of the profiles"

@@ -101,7 +101,8 @@ def _headline(
         change = _change(now, before, unit) if same else _before(before, unit)
         parts += [change, " "]
         if change is not None and same and was_measured:
-            parts.append(html.Span("beside what was worked out before ", className="beside"))
+            kind = now["basis"].kind
+            parts.append(html.Span(f"against the {kind} before ", className="beside"))
     if said.beside and said.run is not None:  # of an estimate, the verdict says it
         parts += [html.Span(said.beside, className="beside"), " "]
     parts.append(doubtful_badge(document))

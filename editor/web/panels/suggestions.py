@@ -79,8 +79,7 @@ def _untold(best: Hint, document: Document) -> html.P:
         way = f"{problem}; once they are, {way.removesuffix(' first')}"
     share = percent(best.seconds / best.before, 1)
     return html.P(
-        f"No single move saves enough to be sure: the best would save {share} of the time, closer than {kinds} can "
-        f"tell: {way}. To try:",
+        f"No single move is a sure gain (the best saves {share}, which {kinds} cannot tell from none): {way}, or try one:",
         className="hint wide",
     )
 
@@ -287,8 +286,8 @@ def hints_view(
         words = f"{doubt} What a repaint saves goes by them: "
         policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
     if not hints:
-        nor = f", and neither does “{of_policy.name}”" if of_policy and not policy else ""
-        words = f"No single move makes it faster{nor}, by {basis.kind}. "
+        nor = f", nor “{of_policy.name}”" if of_policy and not policy else ""
+        words = f"Nothing faster was found: no single move{nor} (by {basis.kind}). "
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )

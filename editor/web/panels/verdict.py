@@ -359,7 +359,7 @@ def _other_runs(document: Document, shown: Run) -> str:
     took = [float(run.figures[key]) for run in runs_like(document, shown)]
     if max(took) < _APART * min(took):
         return ""
-    return f"; {len(took)} runs of it: {in_words(min(took))} to {in_words(max(took))}"
+    return f"; {len(took)} benchmarks of it gave {in_words(min(took))} to {in_words(max(took))}"
 
 
 def _not_measured(document: Document, is_compared: bool) -> str:
@@ -369,8 +369,8 @@ def _not_measured(document: Document, is_compared: bool) -> str:
     placement = document.placement
     if placement.uses_planned:
         planned = [d.name for d in placement.used_devices if d.planned]
-        which = f"{planned[0]} planned" if len(planned) == 1 else "planned devices"
-        return f"{which}: a benchmark checks outputs, not speed"
+        which = f"{planned[0]} is" if len(planned) == 1 else "planned devices are"
+        return f"{which} not on this machine: Benchmark checks results, not speed"
     if _alone(document):
         return "not split, not measured: Benchmark measures it"
     return f"not measured: Benchmark {'measures it' if is_compared else 'compares it with not splitting'}"
@@ -476,7 +476,7 @@ def _beside_unsplit(
         figure_of = f"{figure} on {best}"
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure_of})"
     if best in unfit:
-        return [f"{figure} all on {best}, which does not fit"]
+        return [f"all on {best} takes {figure}, but does not fit"]
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
@@ -489,7 +489,7 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
     if not high > _STEADY * low:
         return ""
     in_words = human_rate if many else human_seconds
-    return f"; runs vary ({in_words(low)} to {in_words(high)}): measure longer"
+    return f"; its median is known to {in_words(low)} to {in_words(high)} only: measure longer"
 
 
 def _headline(now: Headline, doubtful: Any) -> html.Div:
