@@ -61,9 +61,9 @@ class Fallback:
 
     @property
     def parts(self) -> str:
-        """ "here, ops −8.1 µs, transfers and starts +112 µs": what the seconds consist of."""
+        """ "ops −8.1 µs, overhead +112 µs": what the seconds consist of; overhead are transfers and starts of subgraphs."""
         own, rest = self.own_seconds, self.seconds - self.own_seconds
-        return f"here, ops {_signed(own, self.rough)}, transfers and starts {_signed(rest, self.rough)}"
+        return f"ops {_signed(own, self.rough)}, overhead {_signed(rest, self.rough)}"
 
     @property
     def lost(self) -> str:

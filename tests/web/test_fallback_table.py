@@ -257,8 +257,8 @@ def test_where_weights_are_missing_a_profile_is_not_the_first_step(tmp_path: Pat
         hint = Hint(document.graph.op_keys[op], (op,), "B", 1e-9, 0, 0, True, before=1.0)
         return str(hints_view(document, [hint]))
 
-    assert "estimates can tell: profile first. To try" in said()
+    assert "which estimates cannot tell from none): profile first, or try" in said()
     (tmp_path / "m.data").unlink()
     lacking = said()
     assert "profile first" not in lacking
-    assert "the weights in m.data are not here; once they are, profile. To try" in lacking
+    assert "the weights in m.data are not here; once they are, profile, or try one:" in lacking

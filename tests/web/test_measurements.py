@@ -606,7 +606,7 @@ def test_stand_ins_give_no_speed_and_no_verdict(
     (run,) = document.runs_of_plan()
     assert run.figures["estimated"]
     assert not ribbon_of(document)["measured"]
-    assert "checks outputs, not speed" in _words(document)
+    assert "checks results, not speed" in _words(document)
     assert "measurement" not in _words(document)
     document.unpin(document.placement.placed_ops.tolist())
     (whole,) = run.figures["report"]["baselines"]

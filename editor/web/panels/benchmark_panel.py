@@ -40,7 +40,7 @@ from editor.web.panels.tables import (
     number_column,
     seconds_column,
 )
-from editor.web.panels.timeline import seconds_of_shares, timeline
+from editor.web.panels.timeline import seconds_of, seconds_of_shares, timeline
 from editor.web.view import baselines_of
 from editor.workspace.document import Document
 from editor.workspace.history import Run
@@ -486,7 +486,7 @@ def _table(result: BenchmarkResult) -> html.Div:
             "runs_on": s.runs_on,
             "kind": Kind.MEASUREMENT,
             **_times(s.time),
-            "share": s.time.median / base,
+            "share": seconds_of(result, s) / base,
         }
         for s in result.subgraphs
     ]

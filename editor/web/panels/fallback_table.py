@@ -35,7 +35,9 @@ _MOST_TOOK = 2
 _TIME_LOST = 9
 """Columns up to that of the time lost"""
 _TOOK = "Medians of the benchmark of this plan, of whole subgraphs: other ops in them count too"
-_PARTS = "Than if these ops ran on the preferred device; starts are those of subgraphs"
+_PARTS = (
+    "Against these ops on the preferred device; overhead: transfers and the starts of subgraphs"
+)
 
 
 def fallbacks_panel(document: Document) -> html.Div:

@@ -168,8 +168,9 @@ def _first_steps(document: Document) -> html.Details:
     number = min(2, len(document.devices))
     other = document.devices[number - 1].name
     language = has_phases(document.graph)
+    unable = not document.placement.constraints.able[document.placement.placed_ops, 0].all()
     steps = [
-        "Fallbacks, below, lists the ops that the first device does not take, and why.",
+        *(["Fallbacks, below, lists the ops that the first device does not take."] * unable),
         f"Press {number} for {other}, then click an op, or hold Shift and draw a box: these ops are pinned there, and the "
         "others are placed again around them. Ctrl+Z undoes it.",
         "If a device has little memory, write its limit in Memory, and choose the policy Optimal within memory."

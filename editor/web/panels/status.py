@@ -113,6 +113,8 @@ def _context(document: Document, now: int | None, before: int | None) -> html.Sp
     """Up to which context the plan fits, where memory ends it, and how a stroke changed that."""
     if now is None or now >= min(most_positions(document.graph), FAR_CONTEXT):
         return None
+    if over_memory(document):  # which is said beside it
+        return None
     if tokens := too_long(document):
         words = f"no room for {pluralize(tokens, 'token')}"
         return html.Span(words, className="figure warning", **{"data-figure": "context"})

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult, SubgraphFigures
 from editor.exports.dot import text_colour
 from editor.text import human_bytes, human_seconds, percent
 from editor.web.panels.parts import swatch
@@ -37,7 +37,10 @@ class Step:
 
 
 def steps(result: BenchmarkResult) -> list[Step]:
-    """The medians of all steps one after the other, in the order in which a request takes them."""
+    """What all steps take in a run as long as the median one, in the order in which a request takes them.
+
+    With several requests in flight, the medians of the steps.
+    """
     made, now = [], 0.0
     for s in result.subgraphs:
         for t in result.transfers:
@@ -54,8 +57,9 @@ def steps(result: BenchmarkResult) -> list[Step]:
                     )
                 )
                 now += t.time.median
-        made.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}"))
-        now += s.time.median
+        seconds = seconds_of(result, s)
+        made.append(Step(s.device, now, seconds, s.id, "", f"subgraph {s.id}: {s.what}"))
+        now += seconds
     return made
 
 
@@ -63,7 +67,12 @@ def seconds_of_shares(result: BenchmarkResult) -> float:
     """The time that shares are of, here and in the table: the median run, as the plan's card has it; else its steps."""
     if result.mode != "latency":
         return max(sum(step.seconds for step in steps(result)), 1e-12)
-    return max(result.total.median, sum(s.time.median for s in result.subgraphs), 1e-12)
+    return max(result.total.median, sum(s.in_median_run for s in result.subgraphs), 1e-12)
+
+
+def seconds_of(result: BenchmarkResult, part: SubgraphFigures) -> float:
+    """What a subgraph takes in the median run; its own median where that says nothing."""
+    return part.in_median_run if result.mode == "latency" else part.time.median
 
 
 def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
@@ -118,7 +127,7 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
         ],
         className="gantt-row",
     )
-    title = "One request on the devices (median of every step, in order)"
+    title = "One request on the devices (the steps of the median run, in order)"
     sums = [
         html.P(
             f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run",
@@ -128,7 +137,7 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     ]
     run = result.total.median
     words = (
-        f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(run)}."
+        f"These steps add up to {human_seconds(whole)}; the median run took {human_seconds(run)}."
     )
     notable = result.mode == "latency" and abs(run / whole - 1) > _NOTABLE
     apart = [html.P(words, className="hint wide")] if notable else []
