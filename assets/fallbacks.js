@@ -2,6 +2,23 @@
 
 const page = editor.page;
 
+/**
+ * The list of a device that keeps ops from it: the allow-list where that has some, else the block-list.
+ * @param {number} device
+ */
+function showLists(device, tries = 20) {
+  const lists = ["supportedNodes", "nonSupportedNodes"].map((field) =>
+    editor.byId(JSON.stringify({ field, index: device, type: "device-field" })),
+  );
+  const list = lists.find((each) => each?.parentElement?.querySelector("button")) ?? lists[1]; // with an op that can be taken out
+  if (!list?.checkVisibility()) {
+    if (tries) setTimeout(showLists, 50, device, tries - 1);
+    return;
+  }
+  list.scrollIntoView({ block: "center" });
+  list.focus();
+}
+
 /** @type {Hetero["fallback"]} */
 function fallback(what, value) {
   if (what === "rule") {
@@ -15,6 +32,11 @@ function fallback(what, value) {
     const [device, name, type] = value.split("|");
     editor.edit({ do: "device-field", name, device: Number(device), field: "assumes", value: type });
     editor.say(`${name} is planned as ${type}. Precision, in the tab Devices, takes it back.`);
+    return;
+  }
+  if (what === "lists") {
+    editor.commandOf("show-devices")?.run?.();
+    showLists(Number(value));
     return;
   }
   const ops = value.split(",").map(Number);

@@ -195,6 +195,9 @@ def tune(options: argparse.Namespace) -> int:
     )
     lines = []
     for result in tuned.results:
+        if result.estimated:
+            lines.append(f"{result.plan}: stand-ins ran, no figure")
+            continue
         predicted = f", {result.predicted_basis} {result.prediction}" if result.prediction else ""
         evidence, median = tuned.evidence(result), f"median {human_seconds(result.total.median)}"
         first, second = (

@@ -43,7 +43,7 @@ from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8, pluralize
-from editor.web.benchmark_state import BenchmarkState, JobOptions, first_options
+from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
 from editor.web.open_request import EarlierWorkError, OpenRequest
@@ -536,8 +536,7 @@ class AppState:
 
     def job_options(self, document: Document) -> JobOptions:
         """What was chosen for the last measurement of a document; else what its sizes say of tokens."""
-        last = self.benchmarks.get(document.id)
-        return first_options(document.placement) if last is None else last.options
+        return next_options(document.placement, self.benchmarks.get(document.id))
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document.

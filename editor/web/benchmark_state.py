@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,16 @@ def first_options(placement: Placement) -> JobOptions:
         prompt = max(min(prompt, full - JobOptions.new), 1)
     mode = "tokens" if makes_one_token(graph) else "latency"
     return JobOptions(mode=mode, prompt=prompt)
+
+
+def next_options(placement: Placement, last: BenchmarkState | None) -> JobOptions:
+    """What was chosen for the last measurement; the mode is that of the last one that has modes."""
+    if last is None:
+        return first_options(placement)
+    if last.kind in ("benchmark", "tokens", "tune"):
+        return last.options
+    before = next_options(placement, last.previous)
+    return replace(last.options, mode=before.mode)
 
 
 @dataclass

@@ -385,14 +385,21 @@ def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnspli
 
 
 def runs_like(document: Document, shown: Run) -> list[Run]:
-    """All measurements of the present plan of one mode, of about one context, and of as many requests in flight."""
+    """All measurements of the present plan of one mode, of about one context, and of as many requests in flight.
+
+    The unsplit model beside the plans of one tuning counts once.
+    """
     same = ("mode", "requests")
-    return [
+    alike = [
         run
         for run in _runs_of(document.placement, _all_runs(document))
         if all(run.figures.get(key) == shown.figures.get(key) for key in same)
         and are_alike(run, shown)
     ]
+    key = "throughput" if shown.figures["mode"] == "throughput" else "median"
+    return list(
+        {(run.figures[key], str(run.figures.get("interval"))): run for run in alike}.values()
+    )
 
 
 def aim_of(settings: Settings) -> str:
@@ -465,11 +472,14 @@ def _runs_of(placement: Placement, runs: Sequence[Run]) -> list[Run]:
 
 
 def _certain_first(runs: Sequence[Run]) -> list[Run]:
-    """Measurements of one plan in one mode, the newest first; a tuning only where it is more certain than a benchmark.
+    """Measurements of one plan in one mode, the newest first; a tuning, and the unsplit model beside another plan, only where
+    they are more certain than a benchmark.
 
-    A tuning shares its time among many plans. The benchmark that counts is the last one.
+    A tuning shares its time among many plans. The benchmark that counts is the last one of this plan.
     """
-    benchmark = next((run for run in runs if not run.figures.get("tuned")), None)
+    benchmark = next(
+        (run for run in runs if not (run.figures.get("tuned") or run.figures.get("beside"))), None
+    )
     if benchmark is None:
         return list(runs)
     return [run for run in runs if run is benchmark or _margin(run) <= _margin(benchmark)]
@@ -538,7 +548,7 @@ def unsplit_run(placement: Placement, run: Run | None) -> Run | None:
     if mine is None:
         return None
     unsplit = best_unsplit({**run.figures, **mine}, baselines)
-    real = {"estimated": False}
+    real = {"estimated": False, "beside": True}
     return replace(run, figures={**run.figures, **mine, **real, "unsplit": unsplit})
 
 

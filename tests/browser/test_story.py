@@ -114,6 +114,22 @@ def test_what_the_pointer_is_on_in_the_ribbon_has_a_card(page: Page, show: Show)
     expect(ribbon).not_to_have_attribute("title", re.compile("."))
 
 
+def test_a_fallback_by_the_table_leads_to_its_list(
+    show: Show, browser: BrowserContext, tmp_path: Path
+) -> None:
+    table = tmp_path / "table.yaml"
+    table.write_text("- {name: N, backendName: NPU, supportedNodes: 'Conv,Clip'}\n- name: CPU\n")
+    page = browser.new_page()
+    page.goto(show(MOBILENET, table))
+    ready(page)
+    page.click("role=tab[name=Fallbacks]")
+    page.locator("#fallbacks-table").get_by_role("button", name="Edit the lists").first.click()
+    lists = page.get_by_role("tabpanel").get_by_label("Allow-list").first
+    expect(lists).to_be_focused()
+    expect(lists).to_be_in_viewport()
+    page.close()
+
+
 def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Fallbacks]")

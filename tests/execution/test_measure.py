@@ -33,8 +33,9 @@ from editor.execution.measure.mismatch import (
     tensors_needed_by,
 )
 from editor.execution.measure.profile import profile_all
-from editor.execution.measure.tune import Tuned, adoptable, candidates, tune
+from editor.execution.measure.tune import STOOD_IN, Tuned, adoptable, candidates, tune
 from editor.graph.graph import Graph
+from editor.placement.choices import PRESENT
 from editor.placement.device_profile import (
     DeviceProfile,
     basis_of,
@@ -336,18 +337,17 @@ def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> Non
     best = tuned.results[0]
     assert best.predicted is not None and best.difference is not None
     assert best.predicted_basis is not None and best.predicted_basis.kind == "estimate"
-    # A stand-in's time is no reason to take its plan, where a real run is not seen to be slower.
+    # A stand-in's time says nothing of the device, however quick it is.
     stand_in, real = (
         replace(best, plan="stand-in", estimated=True),
         replace(best, plan="real", estimated=False),
     )
     assert Tuned((stand_in, real), {}).best == "real"
-    assert (
-        Tuned((stand_in,), {}).proposal
-        == "Proposed: “stand-in” (an estimate: it ran on a stand-in)."
-    )
     slow = replace(real, total=replace(real.total, median=10.0, low=9.9, high=10.1))
-    assert Tuned((stand_in, slow), {}).best == "stand-in"
+    assert Tuned((stand_in, slow), {}).best == "real"
+    planned = Tuned((slow, replace(stand_in, plan=PRESENT)), {})
+    assert planned.best == PRESENT and planned.evidence(slow) == ""
+    assert planned.proposal == f"{STOOD_IN}: nothing is proposed."
 
 
 def test_a_difference_is_traced_to_the_subgraph_that_causes_it(mobilenet: Graph) -> None:
@@ -591,7 +591,7 @@ def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobile
 def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Graph) -> None:
     """A search of 15 s was stored with the plan: each stroke and each load took as long."""
     table = [
-        {"name": name, "backendName": "NPU", "peakCompute": peak, "nonSupportedNodes": refused}
+        {"name": name, "backendName": "CPU", "peakCompute": peak, "nonSupportedNodes": refused}
         for name, peak, refused in (("A", 1e13, "Clip"), ("B", 1e12, "Gemm"), ("C", 1e11, ""))
     ]
     present = editor.partition(mobilenet, table).placement

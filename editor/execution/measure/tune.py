@@ -24,6 +24,7 @@ _MOST_SEARCH_SECONDS = 15.0
 """Budget of the search for a placement, for each of the two objectives."""
 _SEARCH_FACTOR = 5
 """Who measures for less time gets this multiple of it for the search."""
+STOOD_IN = "A stand-in ran for planned devices, which says nothing about their speed"
 _MOSTLY = "mostly "
 _CLOSE = 1.5
 """Ratio of two times from which intervals that overlap say that runs vary, not that the plans are close"""
@@ -57,17 +58,12 @@ class Tuned:
         present = self._present
         if present is None or self.best != PRESENT:
             evidence = self.evidence(self._fastest)
-            kind = " (an estimate: it ran on a stand-in)" if self._fastest.estimated else ""
-            return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}{kind}."
+            return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}."
         if len(self.results) == 1:
             return "There is no other plan to try: pins, rules and what the devices can run leave no other choice."
-        stood_in = any(result.estimated for result in self.results)
-        note = (
-            " Planned devices ran on a stand-in, which says nothing about their own speed."
-            if stood_in
-            else ""
-        )
-        return f"No candidate is seen to be faster than the current plan.{note}"
+        if any(result.estimated for result in self.results):
+            return f"{STOOD_IN}: nothing is proposed."
+        return "No candidate is seen to be faster than the current plan."
 
     def evidence(self, result: BenchmarkResult | Baseline) -> str:
         """How a candidate or the unsplit model compares with the plan: "12 % faster", "too close to call"."""
@@ -75,6 +71,8 @@ class Tuned:
             return ""
         if isinstance(result, Baseline) and result.lacks:
             return f"does not fit: {result.lacks}"
+        if self._present.estimated or (isinstance(result, BenchmarkResult) and result.estimated):
+            return ""
         words = compared(result, self._present, self.mode)
         ratio = _time_of(result, self.mode) / _time_of(self._present, self.mode)
         if words == NO_DIFFERENCE and not 1 / _CLOSE < ratio < _CLOSE:
@@ -87,16 +85,8 @@ class Tuned:
 
     @property
     def _fastest(self) -> BenchmarkResult:
-        """The first; where that ran on a stand-in, the first real one from which no difference is seen."""
-        first = self.results[0]
-        real = (
-            r
-            for r in self.results
-            if first.estimated
-            and not r.estimated
-            and compared(r, first, self.mode) == NO_DIFFERENCE
-        )
-        return next(real, first)
+        """The first that did not run on stand-ins, whose speed says nothing of the devices."""
+        return next((r for r in self.results if not r.estimated), self.results[0])
 
     @property
     def _present(self) -> BenchmarkResult | None:
@@ -118,7 +108,8 @@ def candidates(
     search: float = _MOST_SEARCH_SECONDS,
     requests: int = 1,
 ) -> dict[str, Placement]:
-    """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
+    """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible, without those that
+    have ops on planned devices.
 
     Pins and rules of the present plan hold in all of them. Ordered by predicted time, the present plan first; with several
     ``requests`` in flight by their predicted rate. ``search``: seconds to look for a better placement, per objective, as the
@@ -155,6 +146,8 @@ def candidates(
         if identity in seen:
             continue
         seen.add(identity)
+        if placement.uses_planned and tried != PRESENT:
+            continue  # it has no speed here
         result[name] = placement
         rate = predicted_rate(placement, costs, requests)  # of one request: one run after the other
         predicted[name] = 1 / rate if rate else 0.0
@@ -185,9 +178,9 @@ def tune(
     )
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()
     if mode == "latency":
-        ranked = sorted(results, key=lambda r: r.total.median)
+        ranked = sorted(results, key=lambda r: (r.estimated, r.total.median))
     else:
-        ranked = sorted(results, key=lambda r: -r.throughput)
+        ranked = sorted(results, key=lambda r: (r.estimated, -r.throughput))
     return Tuned(
         tuple(ranked),
         {name: adoptable(plan) for name, plan in plans.items()},

@@ -101,7 +101,7 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return view, wrong
     placement = benchmark.plan.placement
     if benchmark.kind == "tune":
-        return tuned_view(found, ops_excluded(placement)), wrong
+        return tuned_view(found, ops_excluded(placement), benchmark.layout), wrong
     if benchmark.kind == "accuracy":
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
@@ -126,7 +126,7 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     """
     if benchmark.kind in ("profile", "tokens", "accuracy"):
         return None
-    if benchmark.kind == "benchmark" and benchmark.plan.placement.uses_planned:
+    if benchmark.plan.placement.uses_planned:
         return None
     samples = [event for event in list(benchmark.job.events) if event["kind"] == "sample"]
     if not samples and benchmark.job.done:

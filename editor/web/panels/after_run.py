@@ -31,9 +31,9 @@ def why_no_calibration(benchmark: BenchmarkState | None, document: Document) -> 
         check_correctable(document.placement, "latency")
         profiled = best_source(document.graph, document.placement.used_devices) == "measured"
         first = "" if profiled else ", and by profiles before it"
-        words = (
-            f"it goes by a benchmark{first}. Press {'Start' if profiled else 'Profile, then Start'}"
-        )
+        of_tokens = benchmark is not None and benchmark.kind == "tokens"
+        mode = " of mode Latency; the last one was of tokens" if of_tokens else ""
+        words = f"it goes by a benchmark{mode}{first}. Press {'Start' if profiled else 'Profile, then Start'}"
     except EditorError as error:
         words = str(error)
     return html.P(f"Calibrate is not possible: {words}.", className="hint wide")

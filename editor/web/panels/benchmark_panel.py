@@ -12,7 +12,7 @@ from editor.execution.measure.benchmark import SLOW_FACTOR
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Spread
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tokens import SIMULATED, TokenBenchmark, TokenFigures
-from editor.execution.measure.tune import Tuned
+from editor.execution.measure.tune import STOOD_IN, Tuned
 from editor.graph.states import TOKENS_OF_REQUESTS, TOKENS_PER_SECOND, states_of
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import AIMS, PRESENT
@@ -615,17 +615,23 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     return [html.Div(cards, className="cards"), hint, grid]
 
 
-def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({})) -> list[Any]:
+def tuned_view(
+    tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}), layout: str = PRESENT
+) -> list[Any]:
     """The candidates, fastest first, each with a button that takes it.
 
-    ``excluded``: device -> ops that its table keeps from it, so that no plan is the whole model there.
+    Args:
+        tuned: what was measured.
+        excluded: device -> ops that its table keeps from it, so that no plan is the whole model there.
+        layout: what the plan is called that tuning began with.
     """
     rows, merged = [], set[str]()
     for result in tuned.results:
         mine = result.plan == PRESENT
         alone = next((b.device for b in result.baselines if _is_unsplit(result, b)), "")
         merged.add(alone)
-        name = f"{result.plan} = unsplit on {alone}" if alone else result.plan
+        called = layout if mine else result.plan
+        name = f"{called} = unsplit on {alone}" if alone else called
         predicted = (
             "—"
             if not result.prediction or result.predicted_basis is None
@@ -637,7 +643,10 @@ def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}))
             html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"),
             html.Td(f"{result.throughput:.1f}"),
         ]
-        if tuned.mode == "throughput":
+        if result.estimated:
+            words = "stand-ins ran: no figure"
+            figures = [html.Td(words, className="hint", colSpan=3, title=f"{STOOD_IN}.")]
+        elif tuned.mode == "throughput":
             low, high = result.throughput_interval or (result.throughput, result.throughput)
             figures = [
                 html.Td([f"{result.throughput:.1f}", " ", _badge(result.estimated)]),
@@ -653,7 +662,7 @@ def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}))
                     html.Td(predicted),
                     html.Td(str(len(result.subgraphs))),
                     html.Td(
-                        "Current"
+                        html.Span("began here", className="hint")
                         if mine
                         else html.Button(
                             "Use this",
@@ -685,7 +694,7 @@ def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}))
                     first,
                     "95 % interval",
                     second,
-                    "Against the current plan",
+                    f"Against “{layout}”",
                     "Predicted",
                     "Subgraphs",
                     "",
@@ -696,8 +705,8 @@ def tuned_view(tuned: Tuned, excluded: Mapping[str, int] = MappingProxyType({}))
     return [
         html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
         html.P(
-            f"{tuned.proposal} All ran in turns with the unsplit model. Your plan is unchanged"
-            f"{'; “Use this” switches to another.' if len(tuned.results) > 1 else '.'}",
+            f"{tuned.proposal} All ran in turns with the unsplit model."
+            f"{' “Use this” switches to a plan.' if len(tuned.results) > 1 else ''}",
             className="hint wide",
         ),
         html.P(f"{bursts.plan}: {bursts.explained_rate}.", className="hint wide")

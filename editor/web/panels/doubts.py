@@ -28,7 +28,7 @@ from editor.workspace.contexts import is_at_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 
-_NOISE = 2.0
+_NOISE = 3.0
 """Times that a busy machine may be slower; what was measured on one contradicts costs that are further off."""
 
 

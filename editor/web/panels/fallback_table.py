@@ -300,8 +300,7 @@ def _row(
     wanted = document.placement.device_number(fallback.wanted)
     if all(constraints.excluded(op, wanted) for op in chosen):
         title = f"Opens Devices: the lists of {fallback.wanted} keep these ops from it"
-        lists = {"title": title, "data-command": "show-devices"}
-        actions.append(html.Button("Edit the lists", className="tool small", **lists))
+        actions.append(fallback_button("Edit the lists", "lists", str(wanted), title))
     able = constraints.able[chosen].sum(axis=1)
     has_choice = of_types > falling or bool((able > 1).any())
     if has_choice and fallback.by_rule < len(fallback.ops):

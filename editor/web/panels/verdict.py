@@ -403,7 +403,7 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
         f"{kind.participle} ",
         # A gain that rests on assumed speeds is no news to shout.
         by_factor(ratio)
-        if now["rough"] and ratio <= 1
+        if (now["rough"] or besides) and ratio <= 1
         else html.Span(by_factor(ratio), className=f"delta {tone}"),
         f" than {other}",
     ]
