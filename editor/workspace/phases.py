@@ -64,6 +64,8 @@ class PhaseChoice:
     """[phase][op] number of the device, of ops with a device of their own; empty where that is not known"""
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators whose speed the seconds assume"""
+    tight: str = ""
+    """Devices without room for what their runtimes add: "about 62.4 MB of 60 MB on A"; "" where all have it"""
 
     def in_words(self, seconds: float) -> str:
         """Some of its seconds, in rough figures where they rest on assumed speeds."""
@@ -85,6 +87,7 @@ class PhaseChoice:
             f"then {self.in_words(self.token)} a token"
             + (f", state handed over in {self.in_words(self.handover)}" if self.handover else "")
             + (f"; weights of the prompt in addition: {extra}" if extra else "")
+            + (f"; no room for what runtimes add: {self.tight}" if self.tight else "")
         )
 
 
@@ -108,6 +111,8 @@ class Phases:
     """Steps without a profile, where others, or the plan, have one: all seconds are estimates for their sake"""
     not_by: str = ""
     """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
+    shorter: str = ""
+    """A prompt that leaves room for what runtimes add, in words, where this one leaves none: "a prompt of 900 tokens fits" """
 
     @property
     def notes(self) -> list[str]:
@@ -117,6 +122,9 @@ class Phases:
             said.append(f"Placed within memory, as by {self.not_by} it does not fit.")
         if self.unprofiled:
             said.append(f"Times are estimates: no profile of {joined(self.unprofiled, 'or')}.")
+        if self.chosen.tight:
+            shorter = f"; {self.shorter}" if self.shorter else ""
+            said.append(f"No room for what runtimes add: {self.chosen.tight}{shorter}.")
         return said
 
     @property
@@ -231,17 +239,29 @@ def place_phases(
         )
     now = plan.settings
     try:
-        return _weighed(plan, now, lengths, load, should_stop)
-    except _NothingFits as error:
+        found = _weighed(plan, now, lengths, load, should_stop)
+        if not found.chosen.tight:
+            return found
+        within = now if now.policy == "memory" else _within_memory(now)
+        return replace(found, shorter=_shorter(plan, within, lengths, load, should_stop))
+    except Cancelled:
+        raise
+    except EditorError as error:
         if now.policy == "memory":
             fits = _shorter(plan, now, lengths, load, should_stop)
-            raise EditorError(f"{error}; {fits}") from error
-    options = {"costs": "measured", **now.policy_options}
-    within = replace(now, policy="memory", policy_options=options)
+            if isinstance(error, _NothingFits):
+                raise EditorError(f"{error}; {fits}") from error
+            raise EditorError(f"No placement was found that fits; {fits}. {error}") from error
+        if not isinstance(error, _NothingFits):
+            raise
+    within = _within_memory(now)
     by, memory = (policy_label(policy, now.policy_options) for policy in (now.policy, "memory"))
     by = by.partition(":")[0]
     try:
-        return replace(_weighed(plan, within, lengths, load, should_stop), not_by=by)
+        found = replace(_weighed(plan, within, lengths, load, should_stop), not_by=by)
+        if found.chosen.tight:
+            found = replace(found, shorter=_shorter(plan, within, lengths, load, should_stop))
+        return found
     except Cancelled:
         raise
     except EditorError as error:
@@ -249,6 +269,11 @@ def place_phases(
         raise EditorError(
             f"No placement was found that fits, by {by} or by “{memory}”; {fits}. {error}"
         ) from error
+
+
+def _within_memory(settings: Settings) -> Settings:
+    options = {"costs": "measured", **settings.policy_options}
+    return replace(settings, policy="memory", policy_options=options)
 
 
 def _shorter(
@@ -269,8 +294,8 @@ def _shorter(
         if high <= _SHORTER_CLOSE * low or middle in (low, high) or perf_counter() > until:
             break
         try:
-            _weighed(plan, settings, replace(lengths, prompt=middle), load, should_stop)
-            low = middle
+            found = _weighed(plan, settings, replace(lengths, prompt=middle), load, should_stop)
+            low, high = (low, middle) if found.chosen.tight else (middle, high)
         except Cancelled:
             raise
         except EditorError:
@@ -398,8 +423,12 @@ def _one_source(
 
 
 def _soonest(ways: Sequence[PhaseChoice]) -> PhaseChoice | None:
-    """The way that answers soonest, by one placement where two are not clearly sooner; None where no way fits."""
+    """The way that answers soonest, by one placement where two are not clearly sooner; None where no way fits.
+
+    Ways with room for what runtimes add come before others.
+    """
     possible = [each for each in ways if not each.problem]
+    possible = [each for each in possible if not each.tight] or possible
     if not possible:
         return None
     soonest = min(possible, key=lambda each: each.answer)
@@ -509,6 +538,7 @@ def _choice(
         _over_memory(prompt, last),
         tuple(tuple(each.assignment.device[each.placed_ops].tolist()) for each in (prompt, last)),
         tuple(sorted(assumed)),
+        prompt.run_memory.over_with_runtimes or last.run_memory.over_with_runtimes,
     )
 
 

@@ -295,7 +295,9 @@ def _row(
 ) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
     also = same_as({each: each for each in same})
-    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also])
+    over = html.Div("no room for what runtimes add", className="hint warn", title=choice.tight)
+    tight = over if choice.tight else None
+    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also, tight])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
