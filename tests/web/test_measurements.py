@@ -787,6 +787,27 @@ def test_what_was_measured_beside_another_plan_is_the_figure_of_a_plan_that_is_n
     assert "kind measurement" in str(compare_view(document, document.layouts()))
 
 
+def test_a_benchmark_of_the_plan_counts_before_the_same_plan_beside_another(
+    document: Document,
+) -> None:
+    """After another plan was measured on a busy machine, Ctrl+Z gave the plan before another figure."""
+    pinned = document.placement
+    document.undo()
+    figures = {"mode": "latency", "estimated": False, "throughput": 1.0, "unsplit": None}
+    own = {**figures, "median": 0.00262, "interval": [0.0025, 0.0028], "baselines": {}}
+    document.keep_run(own, "automatic", document.placement)
+    document.redo()
+    time = {"median": 0.00547, "low": 0.0031, "high": 0.0118}
+    beside = {"baselines": [{"device": "ORT", "time": time, "throughput": 0.0}]}
+    for median in (0.006, 0.0061):  # of one tuning, whose baselines are the same
+        run = {**figures, "median": median, "interval": [0.005, 0.007], "report": beside}
+        document.keep_run({**run, "tuned": True}, "pinned", pinned)
+    document.undo()
+    found = measured_run(document)
+    assert found is not None and found.figures["median"] == 0.00262
+    assert "2 benchmarks of it gave 2.62 ms to 5.47 ms" in _words(document)
+
+
 def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     state: AppState, document: Document
 ) -> None:

@@ -115,8 +115,8 @@ def _context(document: Document, now: int | None, before: int | None) -> html.Sp
         return None
     if over_memory(document):  # which is said beside it
         return None
-    if tokens := too_long(document):
-        words = f"no room for {pluralize(tokens, 'token')}"
+    if what := too_long(document):
+        words = f"no room for {what}"
         return html.Span(words, className="figure warning", **{"data-figure": "context"})
     change = _delta(now - (now if before is None else before), "{:,}".format, more_is_better=True)
     return html.Span(

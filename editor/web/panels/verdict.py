@@ -11,7 +11,13 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.required_sizes import most_positions
-from editor.graph.states import TOKENS_PER_SECOND, prompt_of_step, unit_of_rate, what_a_run_makes
+from editor.graph.states import (
+    TOKENS_PER_SECOND,
+    prompt_of_step,
+    states_of,
+    unit_of_rate,
+    what_a_run_makes,
+)
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import OF_BUSY_PROFILE, OF_STARTS, left_out
 from editor.placement.energy import energy_of
@@ -155,8 +161,8 @@ def verdict(document: Document) -> list[Any]:
     """The headline, and how the plan compares with not splitting where that was measured; first of all, whether it fits."""
     if over := over_memory(document):
         return [_said(document)[0], _does_not_fit(document, over)]
-    if context := too_long(document):
-        return [_said(document)[0], _does_not_fit_with_runtimes(document, context)]
+    if what := too_long(document):
+        return [_said(document)[0], _does_not_fit_with_runtimes(document, what)]
     head, said, *assumed = _said(document)
     if fits := _fits(document):
         said = _sentence(*fits, *(["; ", *said.children] if said else []))
@@ -248,19 +254,22 @@ def over_memory(document: Document) -> dict[str, int]:
     return {d.name: needed[d.name] for d in over}
 
 
-def too_long(document: Document) -> int:
-    """The context of the plan's sizes, where memory holds it but not what runtimes add; else 0.
+def too_long(document: Document) -> str:
+    """The context or the prompt of the plan's sizes, where memory holds it but not what runtimes add: "127 tokens"; else "".
 
     The longest context that fits cannot be worked out from this plan: its peak does not shrink in proportion.
     """
     if not document.placement.run_memory.over_with_runtimes:
-        return 0
+        return ""
+    if states_of(document.graph) and (prompt := prompt_of_step(document.graph)):
+        return f"a prompt of {pluralize(prompt, 'token')}"
     states = state_memory(document.placement)
     over = [s for s in states if s.roomy_until is not None and s.roomy_until < s.context]
-    return max((state.context for state in over), default=0)
+    context = max((state.context for state in over), default=0)
+    return pluralize(context, "token") if context else ""
 
 
-def _does_not_fit_with_runtimes(document: Document, context: int) -> html.P:
+def _does_not_fit_with_runtimes(document: Document, what: str) -> html.P:
     short, way = document.placement.run_memory.over_with_runtimes, _way_to_fit(document)
     if way is None and has_longest(document.placement):
         way = html.Button(
@@ -269,7 +278,7 @@ def _does_not_fit_with_runtimes(document: Document, context: int) -> html.P:
             title="Opens the model at the longest context that a split within memory holds",
             **{"data-command": "longest-context"},
         )
-    words = f"No room for {pluralize(context, 'token')} with what runtimes add: {short}"
+    words = f"No room for {what} with what runtimes add: {short}"
     return _with_way(words, way, f"{ADDED}. {short}", "unfit")
 
 
