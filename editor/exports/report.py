@@ -135,7 +135,7 @@ def report_of(
         "version": 1,
         "made_by": stamp,
         "model": {
-            "name": graph.name,
+            "name": _name_of(graph),
             "file": graph.path.name,
             "sha256": graph.sha256,
             "opsets": dict(graph.opsets),
@@ -300,6 +300,14 @@ def write_csv(
             out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + csv_text(columns, rows)
         )
     ]
+
+
+def _name_of(graph: Graph) -> str:
+    """The model's name, with its folder where exporters give every model that name: "llama/model"."""
+    says_little = "model" in graph.name.lower().split("_")
+    of_upload = graph.path.parent.parent.name == "uploads"  # the folder is named by what it holds
+    folder = graph.path.parent.name
+    return f"{folder}/{graph.name}" if says_little and folder and not of_upload else graph.name
 
 
 def write_json(

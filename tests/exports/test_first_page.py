@@ -248,11 +248,13 @@ def test_a_model_without_ops_has_a_report(tmp_path: Path, form: str) -> None:
 
 
 def test_a_report_says_up_to_which_context_a_plan_fits(tmp_path: Path) -> None:
-    path = plain_decoder(tmp_path / "decoder.onnx")
+    (tmp_path / "llama").mkdir()
+    path = plain_decoder(tmp_path / "llama" / "model.onnx")
     device = {"name": "A", "backendName": "CPU", "memory": "800kB"}
     plan = editor.partition(path, [device])
     assert plan.run_memory.over_with_runtimes
     text = plan.export("md", tmp_path)[0].read_text()
+    assert text.startswith("# llama/model over 1 device"), "every exporter calls it model"
     assert "No room for 127 tokens with what runtimes add: about " in text
     assert " of 800 kB on A." in text
     assert "Fits up to" not in text
