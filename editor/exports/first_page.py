@@ -120,7 +120,7 @@ def _result(
     known = Kind(totals["kind"]).participle
     figure = rate_of(totals) or time_of(totals) + _makes(report)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
-    said = f"Measured {tokens}; a run {known} {figure}" if tokens else said
+    said = f"Measured {tokens} ({known} {figure} a run)" if tokens else said
     doubts = stand_ins(placement, costs)
     for what, whose in assumed_figures(placement, costs).items():
         doubts.append(f"{what} of {joined([names[name] for name in whose])} assumed")
@@ -172,7 +172,7 @@ def _no_single(placement: Placement) -> str:
     """Why there is no device alone to compare a plan with."""
     lacking = [f"{name} {lacks}" for name, lacks in unsplit_lacks(placement).items()]
     if lacking:
-        return f"the whole model fits no device ({joined(lacking)})"
+        return f"no device holds the whole model ({joined(lacking)})"
     return "no device runs the whole model"
 
 

@@ -280,7 +280,7 @@ def test_a_plan_is_not_compared_with_a_model_that_does_not_fit_unsplit(
     report = json.loads(plan.export("json", tmp_path)[0].read_text())
     lacking = r"\(A needs [\d.]+ MB of 12 MB and B needs [\d.]+ MB of 12 MB\)"
     assert re.search(
-        f"the whole model fits no device {lacking};", report["first_page"]["conclusion"][0]
+        f"no device holds the whole model {lacking};", report["first_page"]["conclusion"][0]
     )
     result = plan.benchmark(seconds=0.2)
     unsplit = [line for line in result.text().splitlines() if line.startswith("Unsplit on ")]

@@ -817,7 +817,7 @@ def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     for interval, said in (
         (
             [0.004, 0.109],
-            "(28 ms on Elsewhere); its median is known to 4 ms to 109 ms only: measure longer",
+            "(28 ms on Elsewhere); this plan takes 4 ms to 109 ms (95 %): measure longer",
         ),
         ([0.045, 0.055], "(28 ms on Elsewhere)'"),
     ):

@@ -79,15 +79,13 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     (kept,) = state_memory(document.placement)
     view = str(memory_view(document))
     size = human_bytes(kept.bytes)
-    said = (
-        f"{kept.context} tokens fit (estimate). The states take {size}, up to twice that in a step."
-    )
+    said = f"{kept.context} tokens fit (estimate). The states take {size}, up to twice that while a step runs."
     assert said in view and "Memory over one run after 127 tokens " in view
     assert context_note(document, 300)[0].startswith("300 tokens fit")
     assert context_note(document, kept.roomy_until + 1)[1] == "short"
     assert f": {size} at {kept.context} tokens" in view
     assert f"full at about {kept.roomy_until:,} tokens in steps of 1 token (estimate)" in view
-    assert "A prompt at once may take more: " in view
+    assert "A long prompt needs more: " in view
 
 
 @pytest.mark.parametrize("times", [2, 20])

@@ -607,9 +607,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     height = min(34 + 30 * len(rows) + 4, 340)
     grid = data_table("profile-table", rows[:500], columns, f"{height}px")
     hint = html.P(
-        "Ops of one kernel share its time by estimated work. Policies decide by these figures where “Costs” on the "
-        "left says “From a profile”. Start now measures the plan beside them; where it contradicts them, Calibrate corrects "
-        "them by it.",
+        "Ops of one kernel share its time by estimated work. Policies use these figures while Costs is “From a profile”. "
+        "Start checks them on the whole plan; where they disagree, Calibrate adjusts them.",
         className="hint wide",
     )
     return [html.Div(cards, className="cards"), hint, grid]

@@ -173,9 +173,7 @@ def _by_policy(document: Document) -> list[Any]:
     lines = []
     for name, every in chosen_elsewhere(document.placement).items():
         if ops := [op for op in every if op not in full]:
-            words = (
-                f" may run on {name} and {'is' if len(ops) == 1 else 'are'} elsewhere by the policy"
-            )
+            words = f" could run on {name}; the policy has {'it' if len(ops) == 1 else 'them'} elsewhere"
             lines.append(_line(f"{len(ops):,} more {'op' if len(ops) == 1 else 'ops'}", words, ops))
     return lines
 
@@ -195,7 +193,7 @@ def _line(count: str, words: str, ops: Sequence[int]) -> html.P:
     return html.P(
         [
             html.B(count),
-            f"{words}. {'It' if len(ops) == 1 else 'Each'} says why when it is selected. ",
+            f"{words}. {'Its' if len(ops) == 1 else 'Their'} reasons stand in the inspector. ",
             fallback_button("Select", "select", ",".join(map(str, ops)), "Select these ops"),
         ],
         className="hint wide",

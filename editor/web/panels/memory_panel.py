@@ -264,7 +264,9 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
     return html.Div(
         [
             html.B("Context"),
-            html.Span(f"in steps of {pluralize(growing[0].step, 'token')}", className="hint"),
+            html.Span(f"in steps of {growing[0].step:,} tokens", className="hint")
+            if growing[0].step > 1
+            else None,
             html.Span(
                 [
                     controls.PlainInput(
@@ -324,7 +326,7 @@ def at_context(placement: Placement, states: Sequence[StateMemory], tokens: int)
         elif device.lacking(taken):
             short.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
     kept = human_bytes(sum(each.kept(tokens) for each in states))
-    cache = f"The states take {kept}, up to twice that in a step"
+    cache = f"The states take {kept}, up to twice that while a step runs"
     after = f"{tokens:,} tokens"
     if over:
         return f"{after} do not fit: {joined(over)} (estimate). {cache}.", "over"
@@ -364,7 +366,7 @@ def _of_prompt() -> list[Any]:
         title="Opens Phases, with a prompt of this length",
         **{"data-command": "run-phases-start"},
     )
-    return ["A prompt at once may take more: ", place, "."]
+    return ["A long prompt needs more: ", place, "."]
 
 
 _CONTEXTS = 48

@@ -50,8 +50,8 @@ def phases_panel(document: Document) -> html.Div:
             ),
             html.Div(
                 html.P(
-                    "The prompt runs once, each token after it sees all before; this plan is of one of them. Place both phases "
-                    "weighs one placement for both against one for each, by the time of the whole answer.",
+                    "Prompt and tokens have their own sizes, times and memory; the plan is for one of them. Place both phases "
+                    "finds one placement for both, or two where that answers sooner.",
                     className="hint wide",
                 ),
                 id="phases-result",

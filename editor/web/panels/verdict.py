@@ -498,7 +498,7 @@ def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
     if not high > _STEADY * low:
         return ""
     in_words = human_rate if many else human_seconds
-    return f"; its median is known to {in_words(low)} to {in_words(high)} only: measure longer"
+    return f"; this plan takes {in_words(low)} to {in_words(high)} (95 %): measure longer"
 
 
 def _headline(now: Headline, doubtful: Any) -> html.Div:
