@@ -320,9 +320,10 @@ def _against(measured: Mapping[str, Any], many: bool, alone: str, unit: str) -> 
         return f"Not splitting does not fit: {lacking}.", ""
     if not found or not measured[limits]:
         return "It is not split." if alone else "There is no unsplit model to compare it with.", ""
-    best = (max if many else min)(found, key=lambda b: b[key])
-    if best["device"] == alone:
+    others = [b for b in found if b["device"] != alone]  # a plan that is not split is one of them
+    if not others:
         return "It is not split.", alone
+    best = (max if many else min)(others, key=lambda b: b[key])
     other = human_rate(best[key], unit) if many else human_seconds(best[key])
     compare = compare_rates if many else compare_medians
     words = compare(tuple(measured[limits]), tuple(best[limits]), measured[key] / best[key])

@@ -122,6 +122,10 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
 
 
+_NOTHING = 1e-9
+"""Seconds that sums in another order differ by"""
+
+
 def lost_in_words(seconds: float, rough: bool) -> str:
     """E.g. "8.1 µs", or "none, 3 µs faster here" of negative seconds."""
     said = in_words(abs(seconds), rough)
@@ -129,6 +133,8 @@ def lost_in_words(seconds: float, rough: bool) -> str:
 
 
 def _signed(seconds: float, rough: bool) -> str:
+    if abs(seconds) < _NOTHING:
+        return "0"
     return f"{'−' if seconds < 0 else '+'}{in_words(abs(seconds), rough).removeprefix('about ')}"
 
 

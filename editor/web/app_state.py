@@ -399,7 +399,10 @@ class AppState:
         settings = memory_settings(resized.placement.settings)
         resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
         room = "with" if found.is_roomy else "without"
-        said = f"The longest context found: {pluralize(found.tokens, 'token')}, {room} room for what runtimes add."
+        said = (
+            f"The longest context found: {pluralize(found.tokens, 'token')}, {room} room for what runtimes add. A prompt of "
+            "that many at once may need more."
+        )
         if document.placement.settings.pins:
             said += " Without the pins a longer one may fit."
         self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())

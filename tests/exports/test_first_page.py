@@ -217,7 +217,11 @@ def test_the_conclusion_names_presets_and_says_first_that_a_plan_does_not_fit(
 
 
 @pytest.mark.parametrize(
-    ("faster", "words"), [("A", "It is not split."), ("B", "2x slower than all of it on B (1 s).")]
+    ("faster", "words"),
+    [
+        ("A", "1.5x faster than all of it on B (3 s)."),
+        ("B", "2x slower than all of it on B (1 s)."),
+    ],
 )
 def test_a_plan_on_one_device_is_compared_with_other_devices(
     mobilenet: Graph, tmp_path: Path, faster: str, words: str

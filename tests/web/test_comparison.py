@@ -1,4 +1,4 @@
-"""The table and the chart of layouts: which row is the plan, what does not fit, and what is too close to call."""
+"""The table and the chart of layouts: which row is the plan, what does not fit, and what is too close to tell."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_too_close_to_call_says_by_how_much(state: AppState, tmp_path: Path) -> 
     close = [
         each
         for each in of_kind(compare_view(document, document.layouts()), "title")
-        if each.children == "too close to call"
+        if each.children == "too close for estimates"
     ]
     assert close
     assert {each.title for each in close} == {

@@ -61,6 +61,7 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     tokens = found.graph.define[name]
     room = "with" if has_room else "without"
     said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
+    said += "A prompt of that many at once may need more. "
     assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
     over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes

@@ -10,7 +10,13 @@ from dash import html
 
 from editor.graph.states import tokens_of_step
 from editor.kinds import Kind
-from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, without_room
+from editor.placement.fallbacks import (
+    Fallback,
+    chosen_elsewhere,
+    fallbacks,
+    lost_in_words,
+    without_room,
+)
 from editor.text import human_bytes, human_seconds, in_words, pluralize
 from editor.web import controls
 from editor.web.controls import static_html
@@ -351,13 +357,12 @@ def _took(document: Document, fallback: Fallback, medians: Sequence[float]) -> h
 
 
 def _sum_row(words: str, ops: int, seconds: float, rough: bool, columns: int) -> html.Tr:
-    sign = "−" if seconds < 0 else ""
     return html.Tr(
         [
             html.Td(words, colSpan=3),
             html.Td(f"{ops:,}"),
             html.Td(colSpan=4),
-            html.Td(f"{sign}{in_words(abs(seconds), rough)}"),
+            html.Td(lost_in_words(seconds, rough)),
             html.Td(colSpan=columns - _TIME_LOST),
         ]
     )

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 from dash import html
 
-from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, told_apart, too_close
+from editor.kinds import (
+    NO_DIFFERENCE,
+    Basis,
+    Kind,
+    compare_medians,
+    told_apart,
+    too_close,
+    weakest,
+)
 from editor.placement.placement import Placement
 from editor.text import human_joules, pluralize, rough_rate, roughly
 from editor.web.panels.parts import kind_badge, swatch
@@ -368,7 +376,8 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
         way = f"{KIT[:1].upper()}{KIT[1:]}" if bases.is_planned else "Profile first"
     margin = f"Figures of this kind are told apart from {100 * told_apart(*both):.0f} % on. {way}"
-    return [shown, " ", _hint(_TOO_CLOSE, margin.strip())]
+    kinds = weakest(both).kind
+    return [shown, " ", _hint(f"too close for {kinds}s", margin.strip())]
 
 
 def _beside_measured(figure: Figure) -> list[Any]:

@@ -42,19 +42,19 @@ def memory_view(document: Document) -> list[Any]:
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
-    said = "Constants, and the tensors that a later op still reads. "
     of_prompt = [] if context is None or not has_phases(document.graph) else _of_prompt()
     return [
         html.P(
             [
                 html.B(f"Memory over one run{_after(document)} "),
                 badge,
-                f" {said}",
+                " ",
                 *_shared(memory),
                 *of_prompt,
             ],
             className="hint wide",
-            title="While a run goes through its ops; what another subgraph reads stays until that one ends",
+            title="Constants, and the tensors that a later op still reads, while a run goes through its ops; what another "
+            "subgraph reads stays until that one ends",
         ),
         *([] if context is None else [context]),
         *[
