@@ -93,7 +93,7 @@ def test_what_a_runtime_adds_is_not_called_what_a_process_takes(
 ) -> None:
     """A process took "about 296.7 kB"."""
     said = str(memory_view(opened(state, tmp_path, CPU)))
-    assert "with what its runtime adds" in said and "a process takes" not in said
+    assert "with its runtime" in said and "a process takes" not in said
 
 
 def test_rows_of_an_accuracy_say_why_they_are_shown() -> None:

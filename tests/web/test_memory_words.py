@@ -63,7 +63,7 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     view = str(memory_view(tight))
     needs = f"A needs {said.removesuffix(' on A')}"
     assert f"127 tokens do not fit: with what runtimes add, {needs} (estimate). " in view
-    assert "with what its runtime adds', className='short'" in view
+    assert "with its runtime', className='short'" in view
     roomy = decoder(state, tmp_path, 10_000 * taken)
     assert roomy.placement.run_memory.over_with_runtimes == ""
     assert "runtimes add" not in str(verdict(roomy)) + str(memory_view(roomy))

@@ -153,7 +153,7 @@ def _device(
     if added := memory.added_by_runtime(number):
         taken = device.peak + added
         is_short = device.limit is not None and device.peak <= device.limit < taken
-        text = f"; about {human_bytes(taken)} with what its runtime adds"
+        text = f"; about {human_bytes(taken)} with its runtime"
         if lacking:
             title = f"{text.removeprefix('; ')}: {ADDED}"
         else:
@@ -404,7 +404,7 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     ends = tuple(f"{tokens:,} tokens: {human_bytes(state.taken(tokens))}" for tokens in (0, end))
     each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
     full = f"; full at about {until:,} tokens" if until else ""
-    lighter = "; pale: what its runtime adds" if state.added else ""
+    lighter = "; pale: its runtime" if state.added else ""
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
     return html.Div(
         [
