@@ -122,10 +122,14 @@ class Phases:
             said.append(f"Placed within memory, as by {self.not_by} it does not fit.")
         if self.unprofiled:
             said.append(f"Times are estimates: no profile of {joined(self.unprofiled, 'or')}.")
-        if self.chosen.tight:
-            shorter = f"; {self.shorter}" if self.shorter else ""
-            said.append(f"No room for what runtimes add: {self.chosen.tight}{shorter}.")
-        return said
+        return [*said, *filter(None, [self.no_room])]
+
+    @property
+    def no_room(self) -> str:
+        """That the chosen way leaves no room for what runtimes add, with a prompt that does, in a sentence; else ""."""
+        shorter = f"; {self.shorter}" if self.shorter else ""
+        tight = self.chosen.tight
+        return f"No room for what runtimes add: {tight}{shorter}." if tight else ""
 
     @property
     def differ(self) -> bool:

@@ -144,6 +144,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         )
         for name, placement in counts
     ]
+    notes = [note for note in phases.notes if note != phases.no_room]
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
     command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
@@ -154,9 +155,10 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     return [
         _outdated(document),
         html.P([_answer(phases, moved), " ", badge, " ", save], className="phases-answer"),
+        html.P(phases.no_room, className="hint wide warn") if phases.no_room else None,
         table,
         html.P(
-            [" ".join([*phases.notes, *_contradicted(measured, phases), said]), *_profile(phases)],
+            [" ".join([*notes, *_contradicted(measured, phases), said]), *_profile(phases)],
             className="hint wide",
         ),
         html.Table(html.Tbody(lines), className="plain"),
