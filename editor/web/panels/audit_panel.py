@@ -9,6 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.devices.published import reason_of_all
+from editor.runtimes.onnxruntime.providers import provider_of
 from editor.text import percent, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
@@ -17,6 +18,7 @@ from editor.web.view import colours_of
 from editor.workspace.audit_layouts import AuditReport, names_in_layout
 from editor.workspace.audits import AuditedOp, by_reason, types_of
 from editor.workspace.document import Document
+from editor.workspace.recorded import hetero_devices
 
 
 def audit_form(document: Document) -> list[Any]:
@@ -50,13 +52,13 @@ def audit_form(document: Document) -> list[Any]:
 
 def _of_table(document: Document) -> str:
     """Providers of ONNX Runtime in the order of the table; else devices of OpenVINO; "" where it has neither."""
-    devices = [device for device in document.devices if device.present]
-    providers = [d.provider for d in devices if d.runtime == "onnxruntime"]
+    devices = [device for device in document.devices if device.present and not device.machine]
+    providers = [each for each in map(provider_of, devices) if each]
     if providers and document.graph.is_onnx:
         names = [name.removesuffix("ExecutionProvider") for name in providers]
         return ",".join(dict.fromkeys(names))
-    names = [d.provider for d in devices if d.runtime == "openvino"]
-    return f"HETERO:{','.join(dict.fromkeys(names))}" if names else ""
+    of_openvino = hetero_devices(devices)
+    return f"HETERO:{','.join(of_openvino)}" if of_openvino else ""
 
 
 def _session_fields() -> list[Any]:
