@@ -134,6 +134,11 @@ class DeviceMemory:
         """Most bytes at once."""
         return self.constants + (int(self.live.max()) if len(self.live) else 0)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the device has less memory than that."""
+        return self.limit is not None and self.peak > self.limit
+
 
 @dataclass(frozen=True, eq=False)
 class _Intervals:
@@ -174,6 +179,16 @@ class RunMemory:
     def peaks(self) -> dict[str, int]:
         """Device name -> most bytes at once."""
         return {d.device: d.peak for d in self.devices}
+
+    @property
+    def over(self) -> list[str]:
+        """Devices that have less memory than they need."""
+        return [d.device for d in self.devices if d.is_over]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether every device has room for what it has to hold, and for what its runtime is known to add."""
+        return not self.over and not self.over_with_runtimes
 
     def peak_of(self, devices: Sequence[int]) -> int:
         """Most bytes at once of several devices together, for devices of one memory."""

@@ -356,9 +356,7 @@ def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unspli
     for settings in whole.values():
         placement = solve(now.graph, now.devices, settings, now.constraints.capabilities)
         (device,) = placement.used_devices or (None,)
-        if device is None or (
-            device.memory is not None and placement.run_memory.peaks[device.name] > device.memory
-        ):
+        if device is None or device.name in placement.run_memory.over:
             continue
         if seconds := placement.busiest_seconds(costs) if many else placement.price(costs).total:
             basis = basis_of(costs, known.source, placement.used_numbers)

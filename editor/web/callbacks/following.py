@@ -19,7 +19,7 @@ from editor.web.panels.devices import device_list, history_list, pins_summary
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.profiles import profiles_view
-from editor.web.panels.suggestions import better_plan, fits, policies_to_try
+from editor.web.panels.suggestions import better_plan, policies_to_try
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import codegen_value, costs_value
 from editor.workspace.document import Document
@@ -155,7 +155,7 @@ def _better(document: Document, version: int) -> StaticHtml | None:
             other = document.by_policy(*mode, should_stop)
         except EditorError:
             return None
-        if policy == "memory" or fits(other):
+        if policy == "memory" or other.run_memory.has_room:
             found = better_plan(document, other, policy)
             return None if found is None else static_html(found)
     return None

@@ -107,7 +107,7 @@ def panes_data(
         if layout.name != PRESENT and placement.forced_ops:
             time = "cannot run as it is"
         elif timed is not first:
-            beside = "does not fit" if _is_over_memory(placement) else _beside(timed, first)
+            beside = "does not fit" if placement.run_memory.over else _beside(timed, first)
             time = "; ".join(filter(None, [time, beside]))
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
@@ -127,11 +127,6 @@ def panes_data(
             }
         )
     return {"layouts": panes, "devices": devices, "ops_named": _names(document.graph, ops)}
-
-
-def _is_over_memory(placement: Placement) -> bool:
-    peaks = placement.run_memory.peaks
-    return any(d.memory is not None and peaks[d.name] > d.memory for d in placement.devices)
 
 
 class _Timed(NamedTuple):

@@ -693,7 +693,7 @@ def tuned_view(
                     first,
                     "95 % interval",
                     second,
-                    f"Against “{layout}”",
+                    "Against where it began",
                     "Predicted",
                     "Subgraphs",
                     "",

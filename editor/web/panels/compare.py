@@ -479,15 +479,7 @@ def _other_devices(layout: Layout) -> Any:
 def over_memory_mark(layout: Layout) -> html.Div | None:
     """Names devices whose memory a layout exceeds."""
     placement = layout.placement
-    over = (
-        []
-        if placement is None
-        else [
-            d.name
-            for d in placement.devices
-            if d.memory is not None and placement.run_memory.peaks[d.name] > d.memory
-        ]
-    )
+    over = [] if placement is None else placement.run_memory.over
     return (
         html.Div(f"over the memory of {', '.join(over)}", className="hint warn") if over else None
     )

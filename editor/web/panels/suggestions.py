@@ -102,13 +102,6 @@ def policies_to_try(document: Document) -> list[str]:
     return ["optimal:latency", *(["memory"] if limited else [])]
 
 
-def fits(placement: Placement) -> bool:
-    """Whether every device has room for what it has to hold, and for what its runtime is known to add."""
-    peaks = placement.run_memory.peaks
-    over = any(d.memory is not None and peaks[d.name] > d.memory for d in placement.devices)
-    return not over and not placement.run_memory.over_with_runtimes
-
-
 def better_plan(document: Document, other: Placement, policy: str) -> html.P | None:
     """A line about the plan of another policy with a button that takes it; None where it is not surely faster."""
     costs, basis = plan_costs(document)
