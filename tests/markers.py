@@ -151,7 +151,7 @@ FULL: frozenset[str] = frozenset(
         "web/test_measurements.py::test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it",
         "web/test_measurements.py::test_the_end_of_a_benchmark_leaves_the_event_loop_free_while_another_program_holds_the_database",
         "web/test_measurements.py::test_the_measurements_of_closed_documents_are_forgotten",
-        "web/test_measurements.py::test_the_verdict_of_a_plan_is_known_after_a_restart",
+        "web/test_kept_measurements.py::test_the_verdict_of_a_plan_is_known_after_a_restart",
         "web/test_measurements.py::test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run",
         "web/test_routes.py",
         "web/test_sets.py::test_a_number_of_times_that_is_none_is_refused",
