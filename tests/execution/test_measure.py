@@ -588,6 +588,17 @@ def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobile
     assert "ops excluded now keep their figures" in stored.check
 
 
+def test_tuning_leaves_out_plans_on_planned_devices(mobilenet: Graph) -> None:
+    """Runs on a stand-in were listed as times of the plan, and compared with real ones."""
+    table = [{"name": "NPU", "backendName": "NPU"}, {"name": "CPU", "backendName": "CPU"}]
+    for policy in ("priority", "optimal"):
+        present = editor.partition(mobilenet, table, policy).placement
+        found = candidates(present, "estimate", search=0.3)
+        others = [plan for name, plan in found.items() if name != PRESENT]
+        assert found[PRESENT] is present and not any(plan.uses_planned for plan in others)
+        assert present.used_devices[0].name == "CPU" or "all on CPU" in found
+
+
 def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Graph) -> None:
     """A search of 15 s was stored with the plan: each stroke and each load took as long."""
     table = [

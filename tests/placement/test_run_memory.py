@@ -12,11 +12,14 @@ import numpy as np
 import onnx
 import pytest
 from conftest import write_dag
+from decoders import plain_decoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import editor
 from editor.graph.graph import Graph
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.states import states_of
 from editor.placement.fallbacks import chosen_elsewhere
 from editor.placement.placement import Placement
 from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT, RunMemory
@@ -401,3 +404,21 @@ def test_the_error_is_about_the_closest_placement_and_not_about_all_on_one_devic
     assert found and "held by pins" not in str(error.value)
     for excess in found:
         assert 0 < (parse_bytes(excess) or 0) < limit, "all on one device would be over by more"
+
+
+def test_a_state_is_held_until_its_step_ends(tmp_path: Path) -> None:
+    """Cutting a device's layers apart made room: a painted layer let a longer context "fit" than the longest one found."""
+    graph = editor.load_model(plain_decoder(tmp_path / "decoder.onnx"))
+    graph = editor.load_model(graph.path, define=proposed_sizes(graph))
+    table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    whole = editor.partition(graph, table)
+    placed = whole.placement.placed_ops
+    middle = graph.op_keys[placed[len(placed) // 2]]
+    for plan in (whole, editor.partition(graph, table, pins={middle: "B"})):
+        held = 0
+        for state in states_of(graph):
+            both = [graph.tensor_index[name] for name in (state.input, state.output)]
+            if all(plan.placement.device_of_op[graph.readers[both[0]].tolist()] == 0):
+                held += int(graph.tensor_bytes[both].sum())
+        assert held and plan.run_memory.devices[0].live[-1] >= held
+    assert len(plan.placement.subgraphs) > 1

@@ -22,10 +22,10 @@ from editor.kinds import NO_DIFFERENCE
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Settings
-from editor.sandbox.jobs import JobService
+from editor.sandbox.jobs import Job, JobService
 from editor.text import human_rate, human_seconds
 from editor.web.app_state import AppState
-from editor.web.benchmark_state import JobOptions
+from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
 from editor.web.callbacks.exporting import _content
 from editor.web.comparing import comparison_page
 from editor.web.drawing.panes import panes_data
@@ -280,6 +280,18 @@ def test_the_prompt_that_is_measured_begins_with_the_sizes_of_the_page(
     typed = JobOptions(0.1, "latency", prompt=7)
     state.start_job(opened, "benchmark", typed).job.result(120)
     assert state.job_options(opened).prompt == 7, "what was typed stays"
+
+
+def test_a_profile_leaves_the_mode_of_the_benchmark_before_it(document: Document) -> None:
+    """After Profile and a reload the mode of a language model was Latency."""
+    job, plan = Job(lambda _job: None), document.plan
+    tokens = BenchmarkState(job, plan, (), "tokens", options=JobOptions(2, "tokens", prompt=9))
+    profile = BenchmarkState(job, plan, (), "profile", options=JobOptions(5), previous=tokens)
+    found = next_options(document.placement, profile)
+    assert (found.mode, found.seconds) == ("tokens", 5)
+    assert next_options(document.placement, tokens) is tokens.options
+    alone = replace(profile, previous=None)
+    assert next_options(document.placement, alone).mode == "latency"
 
 
 def test_a_plan_with_pins_is_not_called_automatic(state: AppState, document: Document) -> None:

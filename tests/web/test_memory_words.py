@@ -71,6 +71,24 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert over.placement.run_memory.over_with_runtimes == "", "it does not fit at all"
 
 
+def test_a_prompt_without_room_for_what_runtimes_add_does_not_fit(
+    state: AppState, tmp_path: Path
+) -> None:
+    """It was "tight", where a context with the same need did not fit."""
+    whole = decoder(state, tmp_path, None).graph.path
+    sizes = {"batch": 1, "sequence_length": 40, "past_sequence_length": 0}
+    device = {"name": "A", "backendName": "CPU"}
+    memory = state.open(OpenRequest(str(whole), [device], define=sizes)).placement.run_memory
+    limit = memory.peaks["A"] + memory.added_by_runtime(0) // 2
+    tight = state.open(OpenRequest(str(whole), [{**device, "memory": limit}], define=sizes))
+    said = tight.placement.run_memory.over_with_runtimes
+    assert f"No room for a prompt of 40 tokens with what runtimes add: {said}" in str(
+        verdict(tight)
+    )
+    roomy = state.open(OpenRequest(str(whole), [{**device, "memory": 9 * limit}], define=sizes))
+    assert "No room" not in str(verdict(roomy)) and "tight" not in str(verdict(roomy))
+
+
 def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     state: AppState, tmp_path: Path
 ) -> None:
