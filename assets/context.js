@@ -67,6 +67,22 @@ document.addEventListener("click", (event) => {
   setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
 });
 
+/* How long a prompt may be is tried with several sizes: only where somebody asks. */
+document.addEventListener("click", async (event) => {
+  const button = editor.targetOf(event).closest("[data-longest-prompt]");
+  if (!(button instanceof HTMLButtonElement)) return;
+  const status = /** @type {HTMLElement} */ (button.parentElement);
+  status.textContent = "trying prompts …";
+  try {
+    const { said, look } = await editor.ask("prompt");
+    status.textContent = said;
+    status.className = look;
+  } catch (error) {
+    status.replaceChildren(button);
+    editor.complain(error);
+  }
+});
+
 /* Before the command of the button places a prompt of that length. */
 document.addEventListener(
   "click",

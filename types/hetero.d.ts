@@ -290,7 +290,7 @@ interface Ask {
   (what: "map"): Promise<Messages.MapData>;
   (what: "status", body: null, options?: AskOptions): Promise<Messages.Status>;
   (what: `hover?${string}` | `body?${string}`): Promise<Messages.Hover>;
-  (what: `context?${string}`): Promise<Messages.ContextNote>;
+  (what: `context?${string}` | "prompt"): Promise<Messages.ContextNote>;
   (what: `search?${string}`): Promise<Messages.SearchResults>;
   (what: `pattern?${string}`): Promise<Messages.PatternMatches>;
   (what: `panes?${string}`): Promise<Messages.Panes>;

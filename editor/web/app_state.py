@@ -391,7 +391,7 @@ class AppState:
         """
         found = longest_context(
             document.placement,
-            self._loader(document),
+            self.loader(document),
             lambda done, total, what: task.step(done, total, f"Placing it with {what}"),
             task.should_stop,
         )
@@ -417,7 +417,7 @@ class AppState:
             EditorError: the text is not of the form ``sequence=128,512``, or the model has no such dimension.
         """
         known = with_names(text, document.graph.define)
-        wanted, load = parse_sizes(known), self._loader(document)
+        wanted, load = parse_sizes(known), self.loader(document)
 
         def progress(done: int, total: int, sizes: str) -> None:
             task.step(done, total, f"Solving {sizes}")
@@ -432,7 +432,7 @@ class AppState:
         Raises:
             EditorError: the model keeps no state that grows.
         """
-        found = place_phases(document.placement, lengths, self._loader(document), task.should_stop)
+        found = place_phases(document.placement, lengths, self.loader(document), task.should_stop)
         self.phased[document] = found
         return found
 
@@ -519,7 +519,7 @@ class AppState:
     def _advised(self, document_id: str) -> Path:
         return self.uploads.folder / f"{document_id}-advice"
 
-    def _loader(self, document: Document) -> Load:
+    def loader(self, document: Document) -> Load:
         """Reads a document's model at other sizes, and asks what its devices can run of it."""
 
         def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:

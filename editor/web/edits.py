@@ -16,7 +16,7 @@ from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with
 from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
 from editor.workspace.layouts import Layout, differing
-from editor.workspace.phases import with_phase
+from editor.workspace.phases import Phases, with_phase
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState
@@ -221,22 +221,25 @@ def _adopt(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
     benchmark.plan = document.plan  # this is the one that was measured
 
 
-def _use_phase(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
-    """Makes a way to place both phases the plan, as far as it is of the phase of the document."""
-    phases = state.phased.get(document)
-    if phases is None or edit.name not in phases.placements:
+def use_phase(document: Document, phases: Phases | None, name: str) -> None:
+    """Makes a way to place both phases the plan, as far as it is of the phase of the document.
+
+    Raises:
+        EditorError: it is not kept any more, or has no room for the sizes of the document.
+    """
+    if phases is None or name not in phases.placements:
         raise EditorError("These placements are not kept any more; place both phases again.")
     phase, made_for = "the prompt", phases.lengths.prompt
     if tokens_of_step(document.graph) == 1:
         phase, made_for = "the tokens", phases.lengths.before_last
     try:
-        chosen = with_phase(document.placement, phases.placements[edit.name])
-        document.adopt(f"{edit.name}: {phase}", chosen.settings)
+        chosen = with_phase(document.placement, phases.placements[name])
+        document.adopt(f"{name}: {phase}", chosen.settings)
     except EditorError as error:
         if (opened := prompt_at(document.graph)) <= made_for:
             raise
         raise EditorError(
-            f"{edit.name!r} is placed for {made_for:,} tokens, and has no room for the {opened:,} of the sizes that are open: "
+            f"{name!r} is placed for {made_for:,} tokens, and has no room for the {opened:,} of the sizes that are open: "
             f"place both phases with a prompt of {opened:,} or more, or open a token of {made_for:,} first.\n{error}"
         ) from None
 
@@ -252,7 +255,7 @@ def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Out
         case "adopt":
             _adopt(state, document, edit)
         case "use-phase":
-            _use_phase(state, document, edit)
+            use_phase(document, state.phased.get(document), edit.name)
     return None
 
 

@@ -35,7 +35,7 @@ from editor.web.drawing.thumbnail import picture_plan
 from editor.web.edit_answers import answer_edits
 from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
-from editor.web.panels.memory_panel import context_note
+from editor.web.panels.memory_panel import context_note, prompt_note
 from editor.web.rule_rows import pattern_matches
 from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
@@ -43,6 +43,7 @@ from editor.web.sets import exported
 from editor.web.view import op_costs, view_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
+from editor.workspace.longest import longest_prompt
 
 _Names = Annotated[list[str], Query(alias="name")]
 _MOST_HOVERED = 4000
@@ -155,6 +156,16 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
             return {"said": said, "look": look}
 
         return _answer(m.ContextNote, await of(document, work))
+
+    @router.get("/d/{document}/prompt", response_model=m.ContextNote)
+    async def prompt(document: str) -> Response:
+        """The longest prompt at once that the plan of a model with a state holds."""
+
+        def work() -> m.ContextNote:
+            opened = state.document(document)
+            return prompt_note(longest_prompt(opened.placement, state.loader(opened)))
+
+        return _answer(m.ContextNote, await state.long_work.run(work))
 
     @router.get("/d/{document}/body", response_model=m.Hover)
     async def body(document: str, number: int) -> Response:

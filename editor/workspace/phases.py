@@ -29,9 +29,9 @@ from editor.text import human_bytes, in_words, joined, pluralize
 from editor.workspace.sizes import Load, with_known_costs
 
 ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
-    "one placement, as the prompt has it",
-    "one placement, as the tokens have it",
-    "one placement, with room for either phase",
+    "one placement, best for the prompt",
+    "one placement, best for the tokens",
+    "one placement, with room for both",
     "a placement for each phase",
 )
 PRESENT = "the present plan for both"

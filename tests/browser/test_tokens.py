@@ -232,7 +232,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     fill_lengths(page, 2048, 64)
     page.click("#phases-start")
     table = page.locator("#phases-table")
-    row = table.locator("tbody tr", has_text="one placement, as the prompt has it")
+    row = table.locator("tbody tr", has_text="one placement, best for the prompt")
     use = row.get_by_role("button", name="Use")
     expect(use).to_be_visible(timeout=30_000)
     expect(table.get_by_text("the present plan of the tokens").first).to_be_visible()
@@ -255,7 +255,7 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     expect(outdated).to_be_hidden()
     use.click()
     expect(outdated).to_be_visible()
-    says(page.locator("#history"), "one placement, as the prompt has it: the tokens")
+    says(page.locator("#history"), "one placement, best for the prompt: the tokens")
     page.click("#phases-start")
     same = result.get_by_text(
         "One placement for both phases is best (in bold). It is the present plan."

@@ -13,14 +13,18 @@ from decoders import plain_decoder
 import editor
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.states import Lengths, sizes_of_step
+from editor.placement.kept import moved_ops
 from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
+from editor.web.callbacks.phasing import _opened_now
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.compare import compare_view
 from editor.web.panels.memory_panel import context_note, memory_view
+from editor.web.panels.phases_panel import phases_panel
 from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
 from editor.web.view import figures_of
@@ -103,7 +107,7 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     assert context_note(document, kept.roomy_until + 1)[1] == "short"
     assert f": {size} at {kept.context} tokens" in view
     assert f"full at about {kept.roomy_until:,} tokens in steps of 1 token (estimate)" in view
-    assert "A long prompt needs more: " in view
+    assert "A prompt needs more: " in view and "data-longest-prompt" in view
 
 
 @pytest.mark.parametrize("times", [2, 20])
@@ -174,3 +178,29 @@ def test_a_selection_says_what_it_takes_along(state: AppState, tmp_path: Path) -
     some = str(inspector.several(document, [op for op in ops if op in first]))
     assert f"Dt('1 state'), Dd('{human_bytes(kept.bytes // kept.states)}, " in some
     assert "'Weights'" not in some
+
+
+def test_the_prompt_is_opened_as_both_phases_were_placed(state: AppState, tmp_path: Path) -> None:
+    """It was solved anew, so that alike cards could change places, and what was found had to be looked for again."""
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    devices = [{"name": n, "backendName": "CPU"} for n in "AB"]
+    document = state.open(
+        OpenRequest(str(path), devices, define=proposed_sizes(editor.load_model(path)))
+    )
+    lengths = Lengths(24, 8)
+    with state.tasks.begin(document.id, "Placing") as task:
+        sizes = sizes_of_step(document.graph, lengths.prompt, 0)
+        document.pin(document.placement.placed_ops[-9:].tolist(), "B")
+        found = state.phases(document, lengths, task)
+        opened = _opened_now(state, document, sizes, lengths, task)
+        assert opened is not document and state.phased[opened] is found
+        assert not moved_ops(opened.placement, found.prompt.affinity)
+        shown = str(phases_panel(opened, state.phased[opened]))
+        assert "value=24" in shown and "It is the present plan." in shown
+        document.pin(document.placement.placed_ops[:9].tolist(), "B")
+        shown = str(phases_panel(document, found))
+        assert "data-step-of='another'" in shown, "of the plan before"
+        again = _opened_now(
+            state, document, sizes_of_step(document.graph, 31, 0), Lengths(31, 8), task
+        )
+        assert again not in state.phased, "of other lengths nothing was found"

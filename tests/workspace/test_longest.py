@@ -16,6 +16,7 @@ from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.kept import pin_to_affinity
 from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
@@ -23,7 +24,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.panels.verdict import over_memory
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.longest import has_longest
+from editor.workspace.longest import has_longest, longest_prompt
 
 
 @pytest.fixture
@@ -119,3 +120,28 @@ def test_what_fits_at_no_context_is_told_and_the_search_can_be_ended(
         task.cancel()
         with pytest.raises(Cancelled):
             state.at_longest_context(small, task)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+def test_the_longest_prompt_has_room_as_the_plan_is_and_a_longer_one_has_none(
+    state: AppState, tmp_path: Path, share: float
+) -> None:
+    """It was a figure of Phases only, for a plan of its own; the context of steps was taken for it."""
+    peak = _open(state, tmp_path, None, None).placement.run_memory.taken_by([0])
+    document = _open(state, tmp_path, int((1 + share) * peak), int((1 + share) * peak))
+    ops = document.placement.placed_ops
+    document.pin(ops[len(ops) // 2 :].tolist(), "B")
+    tokens = longest_prompt(document.placement, state.loader(document))
+    assert tokens > 1
+
+    def has_room(prompt: int) -> bool:
+        sizes = {"sequence_length": prompt, "past_sequence_length": 0}
+        resized = state.with_sizes(document.id, sizes).placement
+        return pin_to_affinity(resized, document.placement.affinity).run_memory.has_room
+
+    assert has_room(tokens) and not has_room(int(1.05 * tokens) + 1)
+
+
+def test_no_prompt_has_room_where_a_token_has_none(state: AppState, tmp_path: Path) -> None:
+    document = _open(state, tmp_path, 100_000, 100_000)
+    assert longest_prompt(document.placement, state.loader(document)) == 0

@@ -79,7 +79,7 @@ def test_two_placements_where_the_devices_are_good_at_different_phases(tmp_path:
         plain_decoder(tmp_path / "plain.onnx"), table(1e13, memory=100_000), "optimal"
     )
     found = small.phases(2048, 64)[1]
-    assert found.chosen.name == "one placement, as the tokens have it"
+    assert found.chosen.name == "one placement, best for the tokens"
     assert "Card has 100 kB and needs" in found.choices[-1].problem
 
 
@@ -187,8 +187,8 @@ def test_equal_placements_are_one_row(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), table(1e13), "priority")
     phases = plan.phases(64, 8)[1]
     ((_, same),) = phases.rows
-    assert same == ["one placement, as the prompt has it", "a placement for each phase"]
-    assert "the same: one placement, as the prompt has it" in phases.text()
+    assert same == ["one placement, best for the prompt", "a placement for each phase"]
+    assert "the same: one placement, best for the prompt" in phases.text()
     ((_, same),) = phases.rows_with_present
     assert same[-1] == "the present plan for both"
 
@@ -296,15 +296,15 @@ def test_one_placement_leaves_room_for_either_phase(tmp_path: Path) -> None:
     _, phases = plan.phases(256, 64)
     problems = {each.name: each.problem for each in phases.choices}
     assert (
-        problems["one placement, as the prompt has it"]
-        or problems["one placement, as the tokens have it"]
+        problems["one placement, best for the prompt"]
+        or problems["one placement, best for the tokens"]
     )
-    assert not problems["one placement, with room for either phase"]
+    assert not problems["one placement, with room for both"]
     for name, pair in phases.placements.items():
         for placement in pair:
             peaks = placement.run_memory.peaks
             assert all(d.memory is None or peaks[d.name] <= d.memory for d in placement.devices), (
                 name
             )
-    both = phases.placements["one placement, with room for either phase"]
+    both = phases.placements["one placement, with room for both"]
     assert both[0].affinity == both[1].affinity

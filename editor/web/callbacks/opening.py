@@ -263,6 +263,7 @@ def _page(state: AppState, document: Document) -> Any:
         state.job_options(document),
         state.store.set_of(document.id),
         state.greeting(document.id),
+        state.phased.get(document),
     )
 
 

@@ -16,6 +16,7 @@ from editor.execution.jobs import tasks
 from editor.graph.states import Lengths, sizes_of_step
 from editor.placement.device_profile import DeviceProfile
 from editor.web.app_state import AppState, result_unless_ended
+from editor.web.edits import use_phase
 from editor.web.panels.parts import problem
 from editor.web.panels.phases_panel import phases_view
 from editor.web.tasks import Task
@@ -75,7 +76,7 @@ def register(app: Dash, state: AppState) -> None:
             )
             with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 resized = await state.long_work.run(
-                    state.with_sizes, document_id, sizes, task.should_stop
+                    _opened_now, state, document, sizes, lengths, task
                 )
         except EditorError as error:
             return no_update, problem(str(error), "This phase was not opened")
@@ -99,6 +100,18 @@ def _lengths(prompt: Any, new: Any) -> Lengths:
     if not all(isinstance(each, int) and 1 <= each <= MOST_TOKENS for each in (prompt, new)):
         raise EditorError(f"write whole numbers from 1 to {MOST_TOKENS:,} as prompt and new tokens")
     return Lengths(prompt, new)
+
+
+def _opened_now(
+    state: AppState, document: Document, sizes: Mapping[str, int], lengths: Lengths, task: Task
+) -> Document:
+    """The document at the sizes of a phase, with the devices that its ops were given there when both phases were placed."""
+    resized = state.with_sizes(document.id, sizes, task.should_stop)
+    phases = state.phased.get(document)
+    if phases is not None and phases.lengths == lengths:
+        use_phase(resized, phases, phases.chosen.name)
+        state.phased[resized] = phases
+    return resized
 
 
 def _phases_now(state: AppState, prompt: Any, new: Any, document_id: str) -> Any:

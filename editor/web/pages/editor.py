@@ -40,6 +40,7 @@ from editor.web.view import view_of
 from editor.workspace.document import Document
 from editor.workspace.history import SetRecord
 from editor.workspace.longest import has_longest
+from editor.workspace.phases import Phases
 
 
 def _details(graph: Graph) -> list[dict[str, Any]]:
@@ -59,6 +60,7 @@ def editor_page(
     options: JobOptions,
     of: SetRecord | None = None,
     greeting: str = "",
+    phases: Phases | None = None,
 ) -> html.Div:
     """Everything there is to see of a document.
 
@@ -68,6 +70,7 @@ def editor_page(
         options: those of its last measurement.
         of: the set that it is a model of.
         greeting: what a notice says where nothing is wrong; "" for none.
+        phases: how prompt and tokens were placed last.
     """
     return html.Div(
         [
@@ -140,7 +143,7 @@ def editor_page(
                 className="panel",
                 **{"aria-label": "Inspector"},
             ),
-            _dock(document, options),
+            _dock(document, options, phases),
             html.Footer(
                 static_html(status(document)),
                 id="status",
@@ -509,7 +512,7 @@ def _help() -> list[Any]:
     ]
 
 
-def _dock(document: Document, options: JobOptions) -> html.Section:
+def _dock(document: Document, options: JobOptions, phases: Phases | None) -> html.Section:
     panels = {
         "fallbacks": fallbacks_panel(document),
         "subgraphs": subgraph_table(document),
@@ -517,7 +520,7 @@ def _dock(document: Document, options: JobOptions) -> html.Section:
         "memory": html.Div(
             [html.Div(id="memory-problem", role="alert"), html.Div(id="memory")], className="bench"
         ),
-        **({"phases": phases_panel(document)} if has_phases(document.graph) else {}),
+        **({"phases": phases_panel(document, phases)} if has_phases(document.graph) else {}),
         "benchmark": benchmark_panel(document, options),
         "devices": device_form_panel(document),
         "rules": rules_panel(),

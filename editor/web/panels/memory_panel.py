@@ -20,6 +20,7 @@ from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
 from editor.text import human_bytes, joined, parse_bytes, percent, pluralize, shortened_name
 from editor.web import controls
+from editor.web import messages as m
 from editor.web.device_fields import shown
 from editor.web.panels.parts import ADDED, LONGEST, kind_badge, swatch
 from editor.web.panels.phases_panel import has_phases
@@ -366,7 +367,20 @@ def _of_prompt() -> list[Any]:
         title="Opens Phases, with a prompt of this length",
         **{"data-command": "run-phases-start"},
     )
-    return ["A long prompt needs more: ", place, "."]
+    asked = html.Button(
+        "how long may it be?",
+        className="link",
+        title="Tries prompts of several lengths with this plan",
+        **{"data-longest-prompt": ""},
+    )
+    return ["A prompt needs more: ", html.Span(asked, role="status"), " · ", place]
+
+
+def prompt_note(tokens: int) -> m.ContextNote:
+    """The longest prompt at once that a plan holds, in words."""
+    if tokens:
+        return {"said": f"up to about {pluralize(tokens, 'token')} at once fit", "look": ""}
+    return {"said": "no prompt fits", "look": "over"}
 
 
 _CONTEXTS = 48

@@ -30,12 +30,15 @@ def has_phases(graph: Graph) -> bool:
     )
 
 
-def phases_panel(document: Document) -> html.Div:
-    """What stands in the Phases tab: asks for the lengths of an answer, at first those of the newest run of tokens."""
+def phases_panel(document: Document, phases: Phases | None = None) -> html.Div:
+    """What stands in the Phases tab: asks for the lengths of an answer, at first those of the newest run of tokens.
+
+    Args:
+        phases: what was found last for these sizes, or for those from which they were opened.
+    """
     graph = document.graph
-    lengths = newest_lengths(document) or Lengths(
-        prompt_at(graph) or JobOptions.prompt, JobOptions.new
-    )
+    newest = phases.lengths if phases else newest_lengths(document)
+    lengths = newest or Lengths(prompt_at(graph) or JobOptions.prompt, JobOptions.new)
     fields = ("phases-prompt-length", "phases-new-length")
     return html.Div(
         [
@@ -46,10 +49,12 @@ def phases_panel(document: Document) -> html.Div:
                     controls.Button("Open the prompt", id="phases-prompt"),
                     controls.Button("Open a token", id="phases-token"),
                 ],
-                className="bench-controls",
+                className="bench-controls beside-fields",
             ),
             html.Div(
-                html.P(
+                phases_view(document, phases)
+                if phases
+                else html.P(
                     "Prompt and tokens have their own sizes, times and memory; the plan is for one of them. Place both phases "
                     "finds one placement for both, or two where that answers sooner.",
                     className="hint wide",
@@ -99,7 +104,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         each,
                         same,
                         each is phases.chosen and not is_close,
-                        _use(each.name, elsewhere, _phase(document)),
+                        "" if PRESENT in same else _use(each.name, elsewhere, _phase(document)),
                         (measured if PRESENT in (each.name, *same) else None),
                     )
                     for each, same in phases.rows_with_present
@@ -153,8 +158,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         "Save plan.json of both", className="tool small", id={"type": "export", "what": "phases"}
     )
     return [
-        _outdated(document),
-        html.P([_answer(phases, moved), " ", badge, " ", save], className="phases-answer"),
+        _outdated(document, phases),
+        html.P([_answer(phases, moved), " ", badge], className="phases-answer"),
         html.P(phases.no_room, className="hint wide warn") if phases.no_room else None,
         table,
         html.P(
@@ -164,8 +169,9 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.Table(html.Tbody(lines), className="plain"),
         html.P(
             [
-                f"bench --generate and the export for onnxruntime-genai run a plan of both phases ({in_bold}). The command "
-                "line makes it, too: ",
+                save,
+                f" has {in_bold}: bench --generate and the export for onnxruntime-genai run it. The command line makes it, "
+                "too: ",
                 html.Code(command),
                 " ",
                 html.Button("Copy", className="link", **{"data-copy": command}),
@@ -219,13 +225,17 @@ def _peaks(phases: Phases, device: str, moved: int) -> list[Any]:
     return [html.Span(f" peak {prompt} in the prompt, {token} in a token", className="hint")]
 
 
-def _outdated(document: Document) -> html.Div:
+def _outdated(document: Document, phases: Phases) -> html.Div:
+    """Says that the plan has changed since, or is another one at the sizes that were opened."""
+    placement, placed_for = document.placement, phases.present.devices
+    devices = tuple(placement.assignment.device[placement.placed_ops].tolist())
+    same = not placed_for or devices == placed_for[tokens_of_step(document.graph) == 1]
     return html.Div(
         "The plan has changed since; what is said of the present plan is of the one before.",
         className="outdated",
-        hidden=True,
+        hidden=same,
         role="status",
-        **{"data-step-of": step_of(document, plan_costs(document)[1])},
+        **{"data-step-of": step_of(document, plan_costs(document)[1]) if same else "another"},
     )
 
 
@@ -296,10 +306,11 @@ def _row(
     measured: _Measured | None,
 ) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
-    also = same_as({each: each for each in same})
+    shown = PRESENT if PRESENT in same else choice.name
+    also = same_as({each: each for each in (choice.name, *same) if each != shown})
     over = html.Div("no room for what runtimes add", className="hint warn", title=choice.tight)
     tight = over if choice.tight else None
-    name = html.Td([html.B(choice.name) if is_chosen else choice.name, also, tight])
+    name = html.Td([html.B(shown) if is_chosen else shown, also, tight])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])

@@ -240,7 +240,7 @@ def _fits_until(document: Document) -> html.Button | None:
     return html.Button(
         f"fits up to about {until:,} tokens",
         className="link",
-        title=f"{state.text()}. A prompt at once may need more: Phases places it. "
+        title=f"{state.text()}. A prompt at once needs more: Memory finds how long it may be. "
         "Another split may fit a longer context: “Longest context” finds it.",
         **{"data-command": "change-context"},
     )
