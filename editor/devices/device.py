@@ -90,6 +90,8 @@ class Device:
     power: float | None = None
     """watts while it works; None where the table states none"""
     link: Link | None = None
+    start: float | None = None
+    """seconds that the start of a subgraph takes, for estimates; None where the table states none"""
     wire_type: str = ""
     """Type in which its boundary tensors may travel to other machines, one of ``wire_types.WIRE_TYPES``; "": as they are."""
     logical_id: int | None = None

@@ -274,6 +274,19 @@ KEYS: dict[str, Key] = {
             parts=LINK,
         ),
         Key(
+            "start",
+            "seconds that the start of a subgraph takes, for estimates: `50us`; without it, what is assumed",
+            parse_seconds,
+            "seconds such as 5e-5 or 50us",
+            form=FormField(
+                "Start of a subgraph",
+                "50us",
+                unit="s",
+                meant="us",
+                doubted=lambda number: number >= 1,
+            ),
+        ),
+        Key(
             "properties",
             "[options](#properties) that are passed to the runtime",
             _mapping,

@@ -300,6 +300,7 @@ class _Entry:
             and "onChipMemory" not in self.entry,
             power=read["power"],
             link=read["link"] or target.link,
+            start=read["start"],
             wire_type=read["wireType"] or "",
             logical_id=logical_id,
             published=Published(

@@ -55,7 +55,7 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
     """Conclusion, verdict, versions, assumptions, states, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
-        "verdict": _verdict(report, _room(placement), _doubt_of_estimates(placement, costs)),
+        "verdict": _verdict(report, _room(placement), doubt_of_estimates(placement, costs)),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
         "states": [f"{each.text()}." for each in state_memory(placement)],
@@ -127,7 +127,7 @@ def _result(
     doubts += [] if report["tokens"] else ["this plan was not measured"]
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
-    if singles and alone not in singles and (doubt := _doubt_of_estimates(placement, costs)):
+    if singles and alone not in singles and (doubt := doubt_of_estimates(placement, costs)):
         return f"{said}, doubtful: {doubt[:-1]}{end}", ""  # they compare nothing
     if not singles:
         return f"{said}: {_no_single(placement)}{end}", ""
@@ -148,7 +148,7 @@ def _result(
     return f"{said}: {words} all of it on {names[best]} ({time}, {kind}){end}", other
 
 
-def _doubt_of_estimates(placement: Placement, costs: Costs) -> str:
+def doubt_of_estimates(placement: Placement, costs: Costs) -> str:
     """Why the estimates of devices without a profile are doubtful; "" where nothing says so."""
     names = unprofiled(placement, costs)
     off = estimate_off_profile(placement, costs) if names else ""

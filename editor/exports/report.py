@@ -15,7 +15,14 @@ from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.benchmark_file import read_measurement
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.first_page import boxes, first_page, op_facts, runtimes, shapes_in_words
+from editor.exports.first_page import (
+    boxes,
+    doubt_of_estimates,
+    first_page,
+    op_facts,
+    runtimes,
+    shapes_in_words,
+)
 from editor.exports.measured_words import (
     ERROR_HEAD,
     accuracy_in_words,
@@ -42,6 +49,7 @@ from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
+from editor.placement.state_memory import full_at
 from editor.placement.wires import wire_bytes, wire_name
 from editor.text import csv_text, human_bytes, human_seconds, pluralize
 
@@ -656,11 +664,15 @@ def _layout(
     report: Mapping[str, Any],
 ) -> dict[str, Any]:
     number = [devices.index(d.name) for d in placement.devices]
+    costs = costs_of(placement.graph, placement.devices, source)
     return {
         "name": name,
         "report": report,
         "headline": headline(report),
-        "predicted": placement.price(costs_of(placement.graph, placement.devices, source)).total,
+        "predicted": placement.price(costs).total,
+        "doubt": doubt_of_estimates(placement, costs),
+        "tight": placement.run_memory.over_with_runtimes,
+        "fits": full_at(placement),  # tokens of context; none where nothing grows
         "boxes": boxes(placement),
         "measured": in_words(report),
         "accuracy": accuracy_in_words(report["accuracy"]) if report["accuracy"] else [],

@@ -43,8 +43,6 @@ def aimed_rate(placement: Placement, costs: Costs) -> float | None:
 
 OF_BUSY_PROFILE = "profile of"
 """Begins what `left_out` says of noisy profiles"""
-OF_STARTS = "start of a subgraph"
-"""Begins what `left_out` says of starts, which no device table states"""
 
 
 def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[str]:
@@ -157,10 +155,14 @@ def assumed_starts(placement: Placement, costs: Costs) -> list[str]:
     used = [
         placement.devices[d]
         for d in sorted(placement.used_numbers)
-        if not costs.assumed or costs.assumed[d]
+        if (not costs.assumed or costs.assumed[d]) and placement.devices[d].start is None
     ]
     figures = [f"{human_seconds(peaks_of(one).launch)} on {one.name}" for one in used]
-    return [f"{OF_STARTS} assumed: {', '.join(figures)}; a profile measures it"] if figures else []
+    return (
+        [f"start of a subgraph assumed: {', '.join(figures)}; a profile measures it"]
+        if figures
+        else []
+    )
 
 
 def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:

@@ -173,6 +173,7 @@ def peaks_of(device: Device) -> Peaks:
         memory=device.peak_dram_bw or assumed.memory,
         bandwidth=assumed.bandwidth if link.bandwidth is None else link.bandwidth,
         latency=assumed.latency if link.latency is None else link.latency,
+        launch=assumed.launch if device.start is None else device.start,
     )
 
 

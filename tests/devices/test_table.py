@@ -195,7 +195,10 @@ def test_memory_is_in_bytes_however_it_is_written() -> None:
 
 
 def test_quantities_may_have_units() -> None:
-    text = "- {name: N, backendName: NPU, memory: 8 MiB, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, link: {latency: 50us}}"
+    text = (
+        "- {name: N, backendName: NPU, memory: 8 MiB, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, "
+        "start: 40us, link: {latency: 50us}}"
+    )
     (device,) = parse_devices(text, "table.yaml")
     assert (device.memory, device.peak_compute, device.peak_dram_bw) == (8 << 20, 4e12, 3e10)
     assert (
@@ -203,6 +206,7 @@ def test_quantities_may_have_units() -> None:
         and device.link.bandwidth is None
         and device.link.latency == pytest.approx(5e-5)
     )
+    assert device.start == pytest.approx(4e-5)
 
 
 def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(

@@ -341,11 +341,16 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     assert "not counted" in said and "assumed" not in said
     split = {**npu, "link": link, "supportedNodes": ["Conv"]}
     said = verdict_of(state.open(OpenRequest(model, [split, {"name": "CPU", **peaks}])))
-    assert "Start of a subgraph assumed: 50 µs on NPU, 10 µs on CPU" in said, "no table states it"
+    assert "Start of a subgraph assumed: 50 µs on NPU, 10 µs on CPU" in said
     assert "Link of NPU" not in said and "Peaks" not in said
     wired = {**split, "link": {**link, "ends": "counted"}}
     said = verdict_of(state.open(OpenRequest(model, [wired, {"name": "CPU", **peaks}])))
-    assert "1 assumption'" in said and "State them in Devices" not in said, "no table could"
+    assert "1 assumption'" in said and "State them in Devices" in said
+    stated = [{**wired, "start": "40 us"}, {"name": "CPU", **peaks, "start": "9 us"}]
+    opened = state.open(OpenRequest(model, stated))
+    assert "assumption" not in str(verdict(opened))
+    costs = plan_costs(opened)[0]
+    assert costs.launch.tolist() == pytest.approx([4e-5, 9e-6])
 
 
 def test_joules_stand_beside_the_time_where_the_policy_aims_at_them(state: AppState) -> None:

@@ -224,10 +224,11 @@ def _with_those(ops: list[dict[str, Any]], listed: list[str]) -> list[dict[str, 
 def _assumed(device: Device) -> dict[str, str]:
     """What estimates reckon with where the table has no figure."""
     known = None if device.entry.get("link") else device.link  # of a device that was found here
-    peaks = peaks_of(replace(device, peak_compute=None, peak_dram_bw=None, link=known))
+    peaks = peaks_of(replace(device, peak_compute=None, peak_dram_bw=None, link=known, start=None))
     figures = {
         "peakCompute": f"{peaks.compute / 1e12:g} TFLOPS",
         "peakDramBw": f"{peaks.memory / 1e9:g} GB/s",
+        "start": human_seconds(peaks.launch),
     }
     if np.isfinite(peaks.bandwidth):  # the host has no link
         figures |= {

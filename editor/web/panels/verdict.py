@@ -19,7 +19,7 @@ from editor.graph.states import (
     what_a_run_makes,
 )
 from editor.kinds import Kind, by_factor, too_close, weakest
-from editor.placement.chosen_costs import OF_BUSY_PROFILE, OF_STARTS, left_out
+from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
 from editor.placement.energy import energy_of
 from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
@@ -426,8 +426,7 @@ def _assumptions(assumptions: Sequence[str]) -> html.Details | None:
     words, command = "State them in Devices", "show-devices"
     if all(each.startswith(OF_BUSY_PROFILE) for each in assumptions):
         words, command = "Profile again", "run-bench-profile"
-    stated = [each for each in assumptions if not each.startswith(OF_STARTS)]
-    state = html.Button(words, className="link", **{"data-command": command}) if stated else None
+    state = html.Button(words, className="link", **{"data-command": command})
     return html.Details(
         [
             html.Summary(pluralize(len(entries), "assumption"), title="\n".join(assumptions)),
