@@ -183,11 +183,12 @@ function svgNode(node, defs, far) {
     );
     fill = `url(#${name})`;
   }
-  const lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
+  const around = node.hasClass("mixed") ? node.style("text-outline-color") : "",
+    lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
     size = far ? parseFloat(node.style("font-size")) : 12,
     p = node.position();
   return `<g>${svgRect(node, fill, "")}${lines
-    .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))
+    .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color"), around))
     .join("")}</g>`;
 }
 

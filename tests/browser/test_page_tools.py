@@ -784,6 +784,11 @@ def test_a_comparison_opens_from_disk_without_a_server(
     expect(alone.locator("figure")).to_have_count(2)
     rows = alone.locator("#layouts tr")
     expect(rows).to_have_count(3)
+    heads = ["Layout", "Ops per device", "Subgraphs", "Transfers", "Transferred"]
+    expect(alone.locator("#layouts th")).to_contain_text(
+        [*heads, "Latency, estimate", "Pins", "Ops that differ"]
+    )
+    expect(rows.nth(1).get_by_text(re.compile(r"^\d+ on "))).to_be_visible()
     says(rows.nth(2), "all on ONNX Runtime")
     says(alone.locator("#tools"), "of 100 ops differ")
     box = alone.locator("canvas").nth(1).bounding_box()

@@ -117,10 +117,9 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                 "background-gradient-stop-colors": "data(colours)",
                 "background-gradient-stop-positions": "data(stops)",
                 "color": "#ffffff",
-                "text-background-color": "#15181c",
-                "text-background-opacity": 0.72,
-                "text-background-padding": 2,
-                "text-background-shape": "round-rectangle",
+                "text-outline-color": "#15181c",
+                "text-outline-width": 2,
+                "text-outline-opacity": 0.85,
             },
         },
         {

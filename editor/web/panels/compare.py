@@ -255,7 +255,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         )
     return [
         html.Div(
-            "The plan has changed since: compare again.",
+            "The plan, or what it costs, has changed since: compare again.",
             className="outdated",
             hidden=step == present,
             role="status",

@@ -22,6 +22,7 @@ from editor.web.controls import static_html
 from editor.web.drawing.spans import spans
 from editor.web.panels.doubts import doubt_of_costs, use_profile, way_to_better_costs
 from editor.web.panels.parts import (
+    ADDED,
     heading,
     icon,
     kind_badge,
@@ -243,7 +244,7 @@ def _doubt(document: Document) -> html.P | None:
 def device_list(document: Document) -> list[Any]:
     """One row per device, in order of priority."""
     colours, memory = colours_of(document), memory_of(document)
-    counts = document.placement.op_counts
+    counts, held = document.placement.op_counts, document.placement.run_memory
     rows = []
     for i, device in enumerate(document.devices):
         count = counts[device.name]
@@ -262,7 +263,11 @@ def device_list(document: Document) -> list[Any]:
                         ),
                         html.Span(_what(device, document.devices), className="device-what"),
                         html.Span(
-                            [number, " ", *_room(memory[device.name], device)],
+                            [
+                                number,
+                                " ",
+                                *_room(memory[device.name], held.added_by_runtime(i), device),
+                            ],
                             className="device-count",
                             **{"data-count": str(count)},
                         ),
@@ -325,24 +330,25 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     return device.description
 
 
-def _room(used: int, device: Device) -> list[Any]:
-    """Memory that is needed, against the limit where there is one."""
+def _room(used: int, added: int, device: Device) -> list[Any]:
+    """Memory that is needed, against the limit where there is one; ``added``: bytes of its runtime, where that is known."""
+    peak = "Peak memory: the most that the device needs at a time of the run"
+    taken = f"about {human_bytes(used + added)} with its runtime" if added else ""
     if device.memory is None:
         return [
             html.Span(
                 f"peak {human_bytes(used)}" if used else human_bytes(used),
-                title="Peak memory: the most that the device needs at a time of the run",
+                title="; ".join(filter(None, (peak, taken))),
             )
         ]
     size, unit = human_bytes(used).rsplit(" ", 1)
     shown = size if device.limit_text.split(";")[0].endswith(f" {unit}") else f"{size} {unit}"
     text = f"peak {shown} of {device.limit_text}"
     if used <= device.memory:
+        over = used + added > device.memory
         return [
-            html.Span(
-                text,
-                title="Peak memory: the most that the device needs at a time of the run, and what it has",
-            )
+            html.Span(text, title="; ".join(filter(None, (f"{peak}, and what it has", taken)))),
+            html.Span(taken, className="over", title=ADDED) if over else None,
         ]
     return [
         html.Span(

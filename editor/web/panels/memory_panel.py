@@ -415,7 +415,7 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
         for context in contexts
     ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
-    ends = tuple(f"{tokens:,} tokens: {human_bytes(state.taken(tokens))}" for tokens in (0, end))
+    ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
     each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
     full = f"; full at about {until:,} tokens" if until else ""
     lighter = "; pale: its runtime" if state.added else ""
