@@ -47,6 +47,7 @@ from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
 from editor.web.open_request import EarlierWorkError, OpenRequest
+from editor.web.panels.device_form import read_offers
 from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
 from editor.web.view import costs_value, view_of
@@ -182,11 +183,9 @@ class AppState:
         try:
             if first is not None and self.start is not None:
                 try:
-                    if (
-                        self._head_start is not None
-                        and (machine := self._head_start.machine(_longest()))[0]
-                    ):
-                        set_available_devices(*machine)
+                    read_offers()  # while a worker reads the model
+                    if self._head_start and (found := self._head_start.machine(_longest()))[0]:
+                        set_available_devices(*found)
                     document = self.open(self.start)
                     assumed = {
                         n: s for n, s in document.graph.define.items() if n not in self.start.define
@@ -196,9 +195,8 @@ class AppState:
                             f"sizes assumed: {sizes_text(assumed)}; --define and the page change them",
                             file=sys.stderr,
                         )
-                    view_of(
-                        document
-                    )  # the page asks for both at once; most of what they need is then remembered
+                    # The page asks for both at once; most of what they need is then remembered.
+                    view_of(document)
                     shown_elements(document, first_detail(document.graph))
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong

@@ -556,7 +556,7 @@ class Document:
         graph = self.graph
         return self.store.at_other_sizes(str(graph.path), graph.sha256, graph.define)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> tuple[Run, ...]:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -179,6 +180,12 @@ class StaleDocumentError(EditorError):
     """Another writer has changed the document since it was read."""
 
 
+_MOST_RUNS = 30
+"""Benchmarks of a document that are read"""
+_MOST_KNOWN = 16
+"""Documents whose benchmarks are remembered"""
+
+
 class Store:
     """All documents of one workspace. Every method raises ``WorkspaceError`` when the database does not answer."""
 
@@ -192,6 +199,8 @@ class Store:
             EditorError: it cannot be opened.
         """
         self._database = Database(place)
+        # Each figure of the page asks for them; reading thirty takes 2 ms.
+        self._runs_until = lru_cache(_MOST_KNOWN)(self._read_runs)
         self.folder = self._database.folder
 
     def create(
@@ -471,16 +480,22 @@ class Store:
         with self._database.write() as db:
             db.execute(runs.insert().values(document=document, when=_now(), figures=dict(figures)))
 
-    def runs(self, document: str, limit: int = 30) -> list[Run]:
-        """Benchmarks of a document, newest first."""
+    def runs(self, document: str) -> tuple[Run, ...]:
+        """The last benchmarks of a document, newest first; do not change their figures."""
+        newest = sa.select(sa.func.max(runs.c.number)).where(runs.c.document == document)
+        with self._database.read() as db:
+            number = db.execute(newest).scalar()
+        return self._runs_until(document, number) if number is not None else ()
+
+    def _read_runs(self, document: str, number: int) -> tuple[Run, ...]:
         with self._database.read() as db:
             rows = db.execute(
                 sa.select(runs.c.when, runs.c.figures)
-                .where(runs.c.document == document)
+                .where(runs.c.document == document, runs.c.number <= number)
                 .order_by(runs.c.number.desc())
-                .limit(limit)
+                .limit(_MOST_RUNS)
             ).all()
-        return [Run(row.when, row.figures) for row in rows]
+        return tuple(Run(row.when, row.figures) for row in rows)
 
     def keep_accuracy(self, document: str, plan: str, figures: Mapping[str, Any]) -> None:
         """Stores the accuracy of a plan, by its fingerprint, in place of an earlier one."""

@@ -98,6 +98,13 @@ def choices() -> list[dict[str, Any]]:
     ]
 
 
+def read_offers() -> None:
+    """Reads presets and names of ops that forms offer, which are remembered; the first page need not wait for them then."""
+    onnx_op_types()
+    for name in preset_names():
+        preset(name)
+
+
 def _of_preset(name: str) -> list[dict[str, str]]:
     """A preset as it is, and planned in a type that it takes where it takes no float32."""
     items = [{"value": f"NPU({name})", "label": f"NPU: {name}"}]
