@@ -67,6 +67,14 @@ document.addEventListener("click", (event) => {
   setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
 });
 
+/* The phases with a prompt that fits. */
+document.addEventListener("click", (event) => {
+  const prompt = editor.around(event, "[data-prompt-of]")?.dataset.promptOf;
+  if (!prompt) return;
+  editor.set("phases-prompt-length", { value: Number(prompt) });
+  setTimeout(() => editor.set("phases-start", { n_clicks: Date.now() }), 0);
+});
+
 /* How long a prompt may be is tried with several sizes: only where somebody asks. */
 document.addEventListener("click", async (event) => {
   const button = editor.targetOf(event).closest("[data-longest-prompt]");

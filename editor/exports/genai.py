@@ -160,8 +160,8 @@ def limits(placement: Placement, prompt: Placement | None = None) -> str:
         return ""
     at_once = "" if prompt is not None else "; a long prompt, which runs at once, may need more"
     return (
-        f"the memory of {device} is full at about {pluralize(tokens, 'token')} (estimate), to which {joined(names)} of "
-        f"{CONFIG} {'is' if len(names) == 1 else 'are'} limited{at_once}"
+        f"{joined(names)} of {CONFIG} {'is' if len(names) == 1 else 'are'} limited to {pluralize(tokens, 'token')}, at which "
+        f"the memory of {device} is full (estimate){at_once}"
     )
 
 

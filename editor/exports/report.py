@@ -538,10 +538,12 @@ def write_comparison(
     stamp: str = "",
     measured: str | Mapping[str, str] = "",
     accuracy: str = "",
+    doubt: str = "",
 ) -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
 
     ``measured`` and ``accuracy`` are as for ``report_of``, of the first; ``measured`` may have files by name of layout.
+    ``doubt`` says why what was worked out is doubtful, beside what the layouts themselves say.
 
     Raises:
         ExportError: there are more than four layouts, or they are of different models.
@@ -559,7 +561,7 @@ def write_comparison(
     return [
         write_atomic(
             out_dir / f"{safe_stem(first.graph.name)}.html",
-            standalone(layouts, stamp, measured, accuracy),
+            standalone(layouts, stamp, measured, accuracy, doubt),
         )
     ]
 
@@ -569,6 +571,7 @@ def standalone(
     stamp: str = "",
     measured: str | Mapping[str, str] = "",
     accuracy: str = "",
+    doubt: str = "",
 ) -> str:
     """The HTML page as text; ``layouts`` are by name and all of one model, the rest is as for ``write_comparison``."""
     first = next(iter(layouts.values()))
@@ -579,6 +582,7 @@ def standalone(
     source = _source(layouts.values())
     data = {
         **drawing_of(graph, ops),
+        "doubt": doubt,
         "devices": devices,
         "told": 1 / (1 - told_apart(Kind.ESTIMATE)),  # by which factor rough figures must differ
         "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],

@@ -79,8 +79,8 @@ class StateMemory:
         added = "with what its runtime adds, " if self.added else ""
         if not self.roomy_until:
             return f"{text}; {added}its memory is full without any (estimate)"
-        steps = f"in steps of {pluralize(self.step, 'token')}"
-        return f"{text}; {added}its memory is full at about {self.roomy_until:,} tokens {steps} (estimate)"
+        steps = f", {self.step:,} at once" if self.step > 1 else ""
+        return f"{text}; {added}its memory is full at about {self.roomy_until:,} tokens{steps} (estimate)"
 
 
 def state_memory(placement: Placement) -> list[StateMemory]:

@@ -12,6 +12,7 @@ from editor.exports.report import write_comparison
 from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
 from editor.web.app_state import AppState
+from editor.web.panels.doubts import doubt_of_costs
 from editor.web.view import Measured
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout
@@ -66,5 +67,6 @@ def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> 
         raise EditorError("There is no such layout any more; compare again.")
     with tempfile.TemporaryDirectory() as folder:
         files = _benchmarks(document, chosen, Path(folder))
-        path = write_comparison(chosen, Path(folder), document.plan.stamp, files)[0]
+        doubt = doubt_of_costs(document)
+        path = write_comparison(chosen, Path(folder), document.plan.stamp, files, doubt=doubt)[0]
         return f"{path.stem}_comparison.html", path.read_bytes()

@@ -10,6 +10,7 @@ from editor.devices.device import Device
 from editor.devices.keys import LINK, form_fields, listed
 from editor.devices.table import load_devices
 from editor.errors import EditorError
+from editor.text import human_bytes, parse_bytes
 
 Entry = Mapping[str, Any]
 """As in a YAML table"""
@@ -34,7 +35,15 @@ def text_of(entry: Mapping[str, Any], key: str) -> str:
             if isinstance(properties, Mapping)
             else ""
         )
-    return "" if entry.get(key) is None else str(entry[key])
+    text = "" if entry.get(key) is None else str(entry[key])
+    form = form_fields().get(key)
+    return in_bytes(text) if form and form.unit == "bytes" else text
+
+
+def in_bytes(text: str) -> str:
+    """A number of bytes with a unit, where it is the same with four digits; other texts as they are."""
+    exact = text.isdigit() and parse_bytes(human_bytes(int(text))) == int(text)
+    return human_bytes(int(text)) if exact else text
 
 
 def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from editor.workspace.sizes import Load, with_known_costs
 ONE_OF_PROMPT, ONE_OF_TOKEN, ONE_WITH_ROOM, OWN = (
     "one placement, best for the prompt",
     "one placement, best for the tokens",
-    "one placement, with room for both",
+    "one placement, within memory for both",
     "a placement for each phase",
 )
 PRESENT = "the present plan for both"
@@ -64,6 +64,8 @@ class PhaseChoice:
     """[phase][op] number of the device, of ops with a device of their own; empty where that is not known"""
     assumed_speeds: tuple[str, ...] = ()
     """Accelerators whose speed the seconds assume"""
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    """Device -> most bytes that it needs in either phase, weights of both included"""
     tight: str = ""
     """Devices without room for what their runtimes add: "about 62.4 MB of 60 MB on A"; "" where all have it"""
 
@@ -111,8 +113,8 @@ class Phases:
     """Steps without a profile, where others, or the plan, have one: all seconds are estimates for their sake"""
     not_by: str = ""
     """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
-    shorter: str = ""
-    """A prompt that leaves room for what runtimes add, in words, where this one leaves none: "a prompt of 900 tokens fits" """
+    shorter: int = 0
+    """Tokens of a prompt that leaves room for what runtimes add, where this one leaves none; 0 where none was found"""
 
     @property
     def notes(self) -> list[str]:
@@ -127,9 +129,8 @@ class Phases:
     @property
     def no_room(self) -> str:
         """That the chosen way leaves no room for what runtimes add, with a prompt that does, in a sentence; else ""."""
-        shorter = f"; {self.shorter}" if self.shorter else ""
         tight = self.chosen.tight
-        return f"No room for what runtimes add: {tight}{shorter}." if tight else ""
+        return f"No room for what runtimes add: {tight}; {_way_out(self.shorter)}." if tight else ""
 
     @property
     def differ(self) -> bool:
@@ -202,6 +203,15 @@ class Phases:
         return "\n".join(lines)
 
 
+class NoPhasesError(EditorError):
+    """No placement of a prompt and its tokens was found."""
+
+    def __init__(self, message: str, shorter: int) -> None:
+        super().__init__(message)
+        self.shorter = shorter
+        """Tokens of a prompt that fits; 0 where none was found"""
+
+
 class _NothingFits(EditorError):
     """None of the ways fits the memory of the devices."""
 
@@ -234,7 +244,8 @@ def place_phases(
     Raises:
         Cancelled: it was told to stop.
         ModelError: the model keeps no growing state, or fixes how many tokens a step has.
-        EditorError: no way can be: the last problem.
+        NoPhasesError: no way can be.
+        EditorError: the plan's policy finds no placement, whatever the memory.
     """
     sizes_of_step(plan.graph, 1, 0)  # says so where nothing grows
     if not sequence_dim(plan.graph):
@@ -252,10 +263,7 @@ def place_phases(
         raise
     except EditorError as error:
         if now.policy == "memory":
-            fits = _shorter(plan, now, lengths, load, should_stop)
-            if isinstance(error, _NothingFits):
-                raise EditorError(f"{error}; {fits}") from error
-            raise EditorError(f"No placement was found that fits; {fits}. {error}") from error
+            raise _refusal(plan, now, lengths, load, should_stop, error) from error
         if not isinstance(error, _NothingFits):
             raise
     within = _within_memory(now)
@@ -269,10 +277,34 @@ def place_phases(
     except Cancelled:
         raise
     except EditorError as error:
-        fits = _shorter(plan, within, lengths, load, should_stop)
-        raise EditorError(
-            f"No placement was found that fits, by {by} or by “{memory}”; {fits}. {error}"
-        ) from error
+        policies = f", by {by} or by “{memory}”"
+        raise _refusal(plan, within, lengths, load, should_stop, error, policies) from error
+
+
+def _refusal(
+    plan: Placement,
+    settings: Settings,
+    lengths: Lengths,
+    load: Load,
+    should_stop: Callable[[], bool],
+    error: EditorError,
+    policies: str = "",
+) -> NoPhasesError:
+    """That nothing was found for these lengths, with a shorter prompt that fits."""
+    shorter = _shorter(plan, settings, lengths, load, should_stop)
+    reason = "" if isinstance(error, _NothingFits) else f". {error}"
+    return NoPhasesError(
+        f"No placement was found for a prompt of {pluralize(lengths.prompt, 'token')} at once and "
+        f"{pluralize(lengths.new, 'token')} after it{policies}; {_way_out(shorter)}{reason}",
+        shorter,
+    )
+
+
+def _way_out(shorter: int) -> str:
+    """What makes room, in words."""
+    if shorter:
+        return f"a prompt of {pluralize(shorter, 'token')} fits"
+    return "a shorter prompt or answer, or more memory, makes room"
 
 
 def _within_memory(settings: Settings) -> Settings:
@@ -286,8 +318,8 @@ def _shorter(
     lengths: Lengths,
     load: Load,
     should_stop: Callable[[], bool],
-) -> str:
-    """A shorter prompt that was found to fit, in a sentence; else what makes room.
+) -> int:
+    """Tokens of a shorter prompt that was found to fit; 0 where none was.
 
     Raises:
         Cancelled: it was told to stop.
@@ -304,9 +336,7 @@ def _shorter(
             raise
         except EditorError:
             high = middle
-    if low:
-        return f"a prompt of {pluralize(low, 'token')} fits"
-    return "a shorter prompt or answer, or more memory, makes room"
+    return low
 
 
 def _weighed(
@@ -387,10 +417,7 @@ def _weighed(
     *choices, present = (weighed(name) for name in ways)
     chosen = _soonest((*choices, present))
     if chosen is None:
-        raise _NothingFits(
-            f"No placement has room for a prompt of {pluralize(lengths.prompt, 'token')} at once and for "
-            f"the {pluralize(lengths.new, 'token')} after it"
-        )
+        raise _NothingFits
     return Phases(
         lengths,
         *found[chosen.name],
@@ -531,7 +558,9 @@ def _choice(
     assumed = {
         name for each in (prompt, last) for name in assumed_speeds(each, costs_of_plan(each)[0])
     }
-    extra = extra_weights(prompt, last)
+    extra, needed = extra_weights(prompt, last), _needed(prompt, last)
+    over = _over(prompt.devices, needed)
+    both = bool(any(extra.values()) or any(extra_weights(last, prompt).values()))
     return PhaseChoice(
         name,
         first_token,
@@ -539,9 +568,10 @@ def _choice(
         handover,
         first_token + handover + (lengths.new - 1) * token,
         extra,
-        _over_memory(prompt, last),
+        f"{over} for the weights of both phases" if over and both else over,
         tuple(tuple(each.assignment.device[each.placed_ops].tolist()) for each in (prompt, last)),
         tuple(sorted(assumed)),
+        needed,
         prompt.run_memory.over_with_runtimes or last.run_memory.over_with_runtimes,
     )
 
@@ -559,19 +589,16 @@ def _handover(prompt: Placement, token: Placement) -> float:
     )
 
 
-def _over_memory(prompt: Placement, token: Placement) -> str:
-    """Which device is too small for the weights of both phases and what a run of either holds."""
+def _needed(prompt: Placement, token: Placement) -> dict[str, int]:
+    """Device -> bytes of the weights of both phases and what a run of either holds."""
     prompt_alone, token_alone = extra_weights(prompt, token), extra_weights(token, prompt)
-    needed = {
+    return {
         name: max(
             token.run_memory.peaks[name] + prompt_alone.get(name, 0),
             prompt.run_memory.peaks[name] + token_alone.get(name, 0),
         )
         for name in (device.name for device in prompt.devices)
     }
-    both = any(prompt_alone.values()) or any(token_alone.values())
-    over = _over(prompt.devices, needed)
-    return f"{over} for the weights of both phases" if over and both else over
 
 
 def _over(devices: Sequence[Device], needed: Mapping[str, int]) -> str:

@@ -517,6 +517,8 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         "all on CPU": editor.partition(mobilenet, "HETERO:CPU").placement,
     }
     (assumed,) = write_comparison(there, tmp_path / "assumed")
+    doubt = "Measured 9 ms: these costs are 3x too low."
+    (doubtful,) = write_comparison(there, tmp_path / "doubtful", doubt=doubt)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
@@ -575,16 +577,20 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         page.goto(two.as_uri())
         heads = page.locator("#compared :is(h2, h3)")
         expect(heads).to_have_text(
-            ["Layouts", "Latency, measurement", "Not measured: estimate from shapes"]
+            ["Layouts", "Latency, measurement, 95 % interval", "Not measured: estimate from shapes"]
         )
         expect(page.locator("#compared .unmeasured .bar")).to_contain_text("other")
         page.goto(assumed.as_uri())
-        cells = page.locator("#layouts tr td:nth-child(5)")
+        cells = page.locator("#layouts tr td:nth-child(6)")
         expect(cells).to_have_text(
             [re.compile(r"^about \S+ [mµ]s$"), re.compile("^about .*(x (slower|faster)|call)$")]
         )
         expect(cells.locator(".better, .worse")).to_have_count(0)
         expect(page.locator("#compared .unmeasured .bar").first).to_contain_text("about")
+        page.goto(doubtful.as_uri())
+        expect(page.locator("#compared").get_by_text(f"Doubtful: {doubt}")).to_be_visible()
+        expect(page.locator("#layouts th").nth(5)).to_contain_text(", doubtful")
+        expect(page.locator("figcaption").first).to_contain_text("doubtful: about")
         browser.close()
 
 

@@ -75,7 +75,7 @@ def test_the_headline_says_the_context_of_each_of_its_figures(document: Document
     """6.55 ms after 2,000 tokens stood beside an estimate after 127, and both said nothing of it."""
     document.keep_run(tokens(120), "automatic", document.placement)
     said = str(verdict(document))
-    assert "'62.5 tokens/s after 120 to 150 tokens, '" in said and "after 127" not in said
+    assert "'62.5 tokens/s after 120 to 150 tokens; '" in said and "after 127" not in said
     assert ribbon_of(document)["at"] == ""
     document.keep_run(tokens(2000), "automatic", document.placement)
     for said in (str(verdict(document)), str(status(document))):
@@ -83,7 +83,7 @@ def test_the_headline_says_the_context_of_each_of_its_figures(document: Document
             "B('16 ms a token'), " in said and "Span(children='after 2,000 to 2,030 tokens'" in said
         )
         assert " after 127 tokens', className='beside')" in said
-    assert "'62.5 tokens/s, '" in str(verdict(document)), "it is said once"
+    assert "'62.5 tokens/s; '" in str(verdict(document)), "it is said once"
     ribbon = ribbon_of(document)
     assert ribbon["at"] == "after 127 tokens" and not ribbon["measured"]
     assert [row["kind"] for row in subgraph_rows(document)] == ["estimate"], "at the plan's sizes"
@@ -180,7 +180,7 @@ def test_a_plan_is_not_compared_with_what_does_not_fit(tight: Document) -> None:
     only = {**beside, "baselines": {"Host": 0.015}}
     tight.keep_run(tokens(120, **only), "automatic", placement)
     said = str(verdict(tight))
-    assert "all on Host takes 15 ms, but does not fit" in said and "too close" not in said
+    assert "all of it on Host takes 15 ms, but does not fit" in said and "too close" not in said
 
 
 def test_a_run_beyond_the_memory_of_the_plan_says_so_in_the_headline(tight: Document) -> None:
@@ -207,7 +207,9 @@ def test_phases_have_the_figures_that_were_measured_of_the_present_plan(
     said = shown(120)
     assert "'300 ms', ' ', " in said and "'16 ms', ' ', " in said and "measurement" in said
     assert "796 ms" in said, "the first token, and 31 more"
-    assert "best by estimate (in bold)" in said and "Div(children='estimated " in said
+    assert (
+        "best by estimate. It is the present plan." in said and "Div(children='estimated " in said
+    )
     assert re.search(
         r"Doubtful: measured, the present plan shows these times [\d.]+x too low", said
     )

@@ -358,7 +358,7 @@ def test_tokens_that_were_measured_stand_in_compare_with_their_context(
         "baseline_intervals": {"OpenVINO.CPU": [0.031, 0.033]},
     }
     document.keep_run(figures, "automatic", document.placement)
-    assert "'62.5 tokens/s after 112 to 142 tokens, '" in verdict_of(document)
+    assert "'62.5 tokens/s after 112 to 142 tokens; '" in verdict_of(document)
     table = str(compare_view(document, document.layouts()))
     for words in ("B('16 ms')", "Measured after 112 to 142 tokens", "B('32 ms')", "+16 ms"):
         assert words in table, words

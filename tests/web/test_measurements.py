@@ -284,7 +284,7 @@ def test_a_language_model_makes_tokens_and_its_prompt_the_first_one(
     kept = {**figures, "estimated": False, "unsplit": unsplit, "baselines": {}}
     token.keep_run(kept, "automatic", token.placement)
     said = verdict_of(token)
-    assert "B('62.5 tokens/s')" in said and "with 2 sequences in flight, " in said
+    assert "B('62.5 tokens/s')" in said and "with 2 sequences in flight; " in said
     assert "50.0 tokens/s" in said and "requests/s" not in said + status_of(token)
 
     def of(**sizes: int) -> str:

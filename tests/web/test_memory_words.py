@@ -106,8 +106,8 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     assert context_note(document, 300)[0].startswith("300 tokens fit")
     assert context_note(document, kept.roomy_until + 1)[1] == "short"
     assert f": {size} at {kept.context} tokens" in view
-    assert f"full at about {kept.roomy_until:,} tokens in steps of 1 token (estimate)" in view
-    assert "A prompt needs more: " in view and "data-longest-prompt" in view
+    assert f"full at about {kept.roomy_until:,} tokens (estimate)" in view
+    assert "A prompt at once: " in view and "data-longest-prompt" in view
 
 
 @pytest.mark.parametrize("times", [2, 20])

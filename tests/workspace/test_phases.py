@@ -111,7 +111,7 @@ def test_a_refusal_names_the_phase_that_does_not_fit(tmp_path: Path) -> None:
     plan = editor.partition(plain_decoder(tmp_path / "plain.onnx"), devices, "memory")
     with pytest.raises(editor.EditorError) as caught:
         plan.phases(400, 8)
-    said = r"No placement was found that fits; a prompt of (\d+) tokens fits\. "
+    said = r"No placement was found for a prompt of 400 tokens at once and 8 tokens after it; a prompt of (\d+) tokens fits\. "
     found = re.match(
         rf"{said}The prompt \(400 tokens at once\) cannot be placed\. The ", str(caught.value)
     )
@@ -136,8 +136,10 @@ def test_what_does_not_fit_by_a_policy_is_placed_within_memory(tmp_path: Path) -
         assert max(each.run_memory.peaks.values()) <= 3 * whole // 4
     with pytest.raises(editor.EditorError) as caught:
         plan.phases(4000, 8)
-    said = "No placement was found that fits, by Priority or by “Optimal within memory”; a shorter "
-    assert str(caught.value).startswith(said) and "The prompt (4,000 tokens" in str(caught.value)
+    said = (
+        "8 tokens after it, by Priority or by “Optimal within memory”; a shorter prompt or answer"
+    )
+    assert said in str(caught.value) and "The prompt (4,000 tokens" in str(caught.value)
     assert "is over by" in str(caught.value)
 
 
@@ -299,12 +301,12 @@ def test_one_placement_leaves_room_for_either_phase(tmp_path: Path) -> None:
         problems["one placement, best for the prompt"]
         or problems["one placement, best for the tokens"]
     )
-    assert not problems["one placement, with room for both"]
+    assert not problems["one placement, within memory for both"]
     for name, pair in phases.placements.items():
         for placement in pair:
             peaks = placement.run_memory.peaks
             assert all(d.memory is None or peaks[d.name] <= d.memory for d in placement.devices), (
                 name
             )
-    both = phases.placements["one placement, with room for both"]
+    both = phases.placements["one placement, within memory for both"]
     assert both[0].affinity == both[1].affinity

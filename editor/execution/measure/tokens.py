@@ -144,7 +144,7 @@ class TokenBenchmark:
         times = [seconds for _, seconds in self.figures.by_context]
         if not self.simulated and times and times[0] > _SLOW_BEGIN * times[-1]:
             lines.append(
-                "The first tokens after the prompt took longer than the last: they hide how a longer context adds to it"
+                "The first tokens after the prompt took longer than the last: what a longer context adds cannot be seen"
             )
         lines += [
             f"  after {context} tokens: {human_seconds(seconds)} a token"

@@ -26,7 +26,7 @@ from editor.web.pages.start import (
     start_page,
     symbol_form,
 )
-from editor.web.panels.notice import refused_sizes
+from editor.web.panels.notice import moved_at_sizes, refused_sizes
 from editor.web.panels.parts import problem
 from editor.web.sets import follow_set, open_address, open_set, opened
 from editor.workspace.document import Document
@@ -186,6 +186,10 @@ def _register_sizes(app: Dash, state: AppState) -> None:
                 document = await state.long_work.run(
                     state.with_sizes, document_id, sizes, task.should_stop
                 )
+            before, said = state.document(document_id), state.greeting(document.id)
+            if document is not before:
+                said = f"{moved_at_sizes(document, before, 'Solved at these sizes')} {said}"
+            state.greet(document.id, said.rstrip())
         except EditorError as error:
             return no_update, refused_sizes(str(error))
         return f"/d/{document.id}", None

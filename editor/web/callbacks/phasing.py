@@ -17,11 +17,12 @@ from editor.graph.states import Lengths, sizes_of_step
 from editor.placement.device_profile import DeviceProfile
 from editor.web.app_state import AppState, result_unless_ended
 from editor.web.edits import use_phase
+from editor.web.panels.notice import moved_at_sizes
 from editor.web.panels.parts import problem
-from editor.web.panels.phases_panel import phases_view
+from editor.web.panels.phases_panel import phases_view, shorter_prompt
 from editor.web.tasks import Task
 from editor.workspace.document import Document
-from editor.workspace.phases import Phases, steps_of
+from editor.workspace.phases import NoPhasesError, Phases, steps_of
 
 _SECONDS = 2.0
 """For the profile of a device at each of the sizes."""
@@ -107,10 +108,12 @@ def _opened_now(
 ) -> Document:
     """The document at the sizes of a phase, with the devices that its ops were given there when both phases were placed."""
     resized = state.with_sizes(document.id, sizes, task.should_stop)
-    phases = state.phased.get(document)
+    phases, how = state.phased.get(document), "Solved at these sizes"
     if phases is not None and phases.lengths == lengths:
         use_phase(resized, phases, phases.chosen.name)
-        state.phased[resized] = phases
+        state.phased[resized], how = phases, "Placed as in Phases"
+    said = f"{moved_at_sizes(resized, document, how)} {state.greeting(resized.id)}"
+    state.greet(resized.id, said.rstrip())
     return resized
 
 
@@ -122,6 +125,8 @@ def _phases_now(state: AppState, prompt: Any, new: Any, document_id: str) -> Any
             return phases_view(document, state.phases(document, lengths, task))
     except Cancelled:
         return problem("No phases were placed.", "Cancelled")
+    except NoPhasesError as error:
+        return [problem(str(error), "The phases were not placed"), shorter_prompt(error.shorter)]
     except EditorError as error:
         return problem(str(error), "The phases were not placed")
 

@@ -16,6 +16,7 @@ from editor.text import human_seconds, in_words, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
+from editor.web.panels.doubts import doubt_of_costs
 from editor.web.view import Measured, colours_of, layout_costs, part_colours
 from editor.workspace.contexts import are_alike, of_run
 from editor.workspace.diffs import ModelDiff
@@ -95,7 +96,7 @@ def panes_data(
     number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
     measured, first = Measured(document), None
-    at = measured.context_of_sizes(layouts)
+    at, doubt = measured.context_of_sizes(layouts), doubt_of_costs(document)
     for layout in layouts:
         placement = layout.placement
         if placement is None:
@@ -104,6 +105,8 @@ def panes_data(
         first = first or timed
         f = timed.figures
         time = timed.words
+        if doubt and timed.run is None:
+            time = f"doubtful: {time}"
         if layout.name != PRESENT and placement.forced_ops:
             time = "cannot run as it is"
         elif timed is not first:

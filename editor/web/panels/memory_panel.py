@@ -13,18 +13,18 @@ from editor.devices.device import Device
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.graph import Ints
 from editor.graph.required_sizes import most_positions
-from editor.graph.states import past_of_step
 from editor.kinds import Kind
 from editor.placement.placement import Placement
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.placement.state_memory import StateMemory, state_memory
-from editor.text import human_bytes, joined, parse_bytes, percent, pluralize, shortened_name
+from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web import messages as m
 from editor.web.device_fields import shown
 from editor.web.panels.parts import ADDED, LONGEST, kind_badge, swatch
 from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
+from editor.workspace.contexts import of_sizes
 from editor.workspace.document import Document
 from editor.workspace.longest import FAR_CONTEXT, has_longest
 
@@ -43,7 +43,8 @@ def memory_view(document: Document) -> list[Any]:
         Kind.ESTIMATE,
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
-    of_prompt = [] if context is None or not has_phases(document.graph) else _of_prompt()
+    limited = any(device.memory is not None for device in document.devices)
+    of_prompt = _of_prompt() if limited and has_phases(document.graph) else []
     return [
         html.P(
             [
@@ -68,9 +69,8 @@ def memory_view(document: Document) -> list[Any]:
 
 
 def _after(document: Document) -> str:
-    """The context of the sizes that are open, which the slider does not change: " after 127 tokens"."""
-    tokens = past_of_step(document.graph)
-    return "" if tokens is None else f" after {pluralize(tokens, 'token')}"
+    """The sizes that are open, which the slider does not change: " after 127 tokens", " of a prompt of 64 tokens"."""
+    return f" {of_sizes(document.graph)}".rstrip()
 
 
 def _shared(memory: RunMemory) -> list[Any]:
@@ -81,8 +81,8 @@ def _shared(memory: RunMemory) -> list[Any]:
         if len(used) > 1:
             names = joined([memory.devices[d].device for d in used])
             said.append(
-                f"{names} share this machine's memory: together at most {human_bytes(memory.peak_of(used))}, about "
-                f"{human_bytes(memory.taken_by(used))} with what their runtimes add. "
+                f"{names} share this machine's memory: {human_bytes(memory.peak_of(used))} together, about "
+                f"{human_bytes(memory.taken_by(used))} with their runtimes. "
             )
     return said
 
@@ -110,8 +110,6 @@ def _limit_field(number: int, name: str, entered: str) -> html.Span:
         name: of it.
         entered: the limit as its entry or its preset has it; "" where there is none.
     """
-    if entered.isdigit() and parse_bytes(human_bytes(int(entered))) == int(entered):
-        entered = human_bytes(int(entered))
     field = controls.PlainInput(
         key=entered,
         defaultValue=entered,
@@ -323,17 +321,17 @@ def at_context(placement: Placement, states: Sequence[StateMemory], tokens: int)
         taken = with_added.get(device.name) or size + memory.added_by_runtime(number)
         limit = human_bytes(device.memory or 0)
         if device.lacking(size):
-            over.append(f"{device.name} needs {human_bytes(size)} of {limit}")
+            over.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
         elif device.lacking(taken):
             short.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
     kept = human_bytes(sum(each.kept(tokens) for each in states))
     cache = f"The states take {kept}, up to twice that while a step runs"
     after = f"{tokens:,} tokens"
-    if over:
-        return f"{after} do not fit: {joined(over)} (estimate). {cache}.", "over"
-    if short:
-        needs = f"with what runtimes add, {joined(short)}"
-        return f"{after} do not fit: {needs} (estimate). {cache}.", "short"
+    if over or short:
+        needs = f"with what runtimes add, {joined([*over, *short])}"
+        return f"{after} do not fit: {needs} (estimate). {cache}.", "over" if over else "short"
+    if all(device.memory is None for device in placement.devices):
+        return f"No device has a limit. {cache}.", ""
     return f"{after} fit (estimate). {cache}.", ""
 
 
@@ -373,13 +371,13 @@ def _of_prompt() -> list[Any]:
         title="Tries prompts of several lengths with this plan",
         **{"data-longest-prompt": ""},
     )
-    return ["A prompt needs more: ", html.Span(asked, role="status"), " · ", place]
+    return ["A prompt at once: ", html.Span(asked, role="status"), " · ", place]
 
 
 def prompt_note(tokens: int) -> m.ContextNote:
     """The longest prompt at once that a plan holds, in words."""
     if tokens:
-        return {"said": f"up to about {pluralize(tokens, 'token')} at once fit", "look": ""}
+        return {"said": f"up to about {pluralize(tokens, 'token')} fit", "look": ""}
     return {"said": "no prompt fits", "look": "over"}
 
 
@@ -416,8 +414,8 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
     ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
-    each = f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token"
-    full = f"; full at about {until:,} tokens" if until else ""
+    each = f"{pluralize(state.states, 'state')}, {human_bytes(int(state.growth))} a token"
+    full = f"; full at about {until:,}" if until else ""
     lighter = "; pale: its runtime" if state.added else ""
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
     return html.Div(

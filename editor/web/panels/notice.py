@@ -8,11 +8,12 @@ from typing import Any
 
 from dash import html
 
+from editor.placement.kept import moved_ops
 from editor.text import pluralize
 from editor.web import controls
 from editor.web import messages as m
 from editor.web.panels.parts import with_link
-from editor.workspace.document import Refusal
+from editor.workspace.document import Document, Refusal
 
 _LINES_SHOWN = 3
 """Of a message; further ones are folded, for the graph is below."""
@@ -121,3 +122,19 @@ def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
 def close_button(command: str = "close-notice") -> html.Button:
     """Closes a message by a command of the page."""
     return html.Button("×", className="close", **{"aria-label": "Close", "data-command": command})
+
+
+def moved_at_sizes(document: Document, before: Document, how: str) -> str:
+    """Says what is on another device than at the sizes that a person came from.
+
+    Args:
+        document: at the new sizes.
+        before: at the others.
+        how: it was placed.
+    """
+    moved = len(moved_ops(document.placement, before.placement.affinity))
+    if not moved:
+        return f"{how}: every op is on the same device as before."
+    new = len(document.placement.settings.pins) - len(before.placement.settings.pins)
+    pins = f", {pluralize(new, 'op')} by pins" if new > 0 else ""
+    return f"{how}: {pluralize(moved, 'op')} {'is' if moved == 1 else 'are'} on another device than before{pins}."

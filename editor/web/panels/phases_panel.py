@@ -55,8 +55,8 @@ def phases_panel(document: Document, phases: Phases | None = None) -> html.Div:
                 phases_view(document, phases)
                 if phases
                 else html.P(
-                    "Prompt and tokens have their own sizes, times and memory; the plan is for one of them. Place both phases "
-                    "finds one placement for both, or two where that answers sooner.",
+                    "Prompt and tokens have their own sizes, times and memory; the plan is for one of them. "
+                    "“Place both phases” looks for one placement that serves both, or one for each where that answers sooner.",
                     className="hint wide",
                 ),
                 id="phases-result",
@@ -78,6 +78,10 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         ),
         html.Th("State moves", title="Once, from where the prompt leaves it"),
         html.Th("Weights kept twice", title="Of ops that the phases have on different devices"),
+        html.Th(
+            "Peak memory",
+            title="What either phase needs at most, estimated, without what runtimes add",
+        ),
     ]
     new = phases.lengths.new
     further = f" and {new - 1:,} times a token" if new > 1 else ""
@@ -94,7 +98,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     }
     run = tokens_run(document, phases.lengths)
     measured = None if run is None else _Measured(run, phases)
-    is_close = _is_close(phases)
+    is_close, rows = _is_close(phases), phases.rows_with_present
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
@@ -107,7 +111,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         "" if PRESENT in same else _use(each.name, elsewhere, _phase(document)),
                         (measured if PRESENT in (each.name, *same) else None),
                     )
-                    for each, same in phases.rows_with_present
+                    for each, same in rows
                 ]
             ),
         ],
@@ -115,20 +119,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         id="phases-table",
     )
     moved = len(moved_between(phases.prompt, phases.token))
-    by = f" by {phases.basis.kind}" if measured else ""
-    said = (
-        f"{pluralize(moved, 'op')} {'runs' if moved == 1 else 'run'} on another device for the prompt than for the tokens."
-        if moved
-        else f"One placement for both phases is best{by} (in bold)."
-    )
-    if is_close and not moved:
-        said = "One placement serves both phases; which one is best is too close to call."
-    other = elsewhere[phases.chosen.name]
-    said += (
-        f" The present plan is another one: {pluralize(other, 'op')} {'is' if other == 1 else 'are'} elsewhere."
-        if other
-        else f" {'It is the present plan' if not moved else f'The present plan is that of {_phase(document)}'}."
-    )
+    said = _said(document, phases, elsewhere[phases.chosen.name], is_close, measured is not None)
     prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
     counts = (
         [(prompt, phases.prompt), (token.capitalize(), phases.token)]
@@ -141,7 +132,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             [
                 html.Td(html.B(name)),
                 *(
-                    html.Td([swatch(colours[d]), f"{count:,} on {d}", *_peaks(phases, d, moved)])
+                    html.Td([swatch(colours[d]), f"{count:,} on {d}"])
                     for d, count in placement.op_counts.items()
                     if count
                 ),
@@ -160,7 +151,9 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     return [
         _outdated(document, phases),
         html.P([_answer(phases, moved), " ", badge], className="phases-answer"),
-        html.P(phases.no_room, className="hint wide warn") if phases.no_room else None,
+        html.P([phases.no_room, " ", shorter_prompt(phases.shorter)], className="hint wide warn")
+        if phases.no_room
+        else None,
         table,
         html.P(
             [" ".join([*notes, *_contradicted(measured, phases), said]), *_profile(phases)],
@@ -170,7 +163,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.P(
             [
                 save,
-                f" has {in_bold}: bench --generate and the export for onnxruntime-genai run it. The command line makes it, "
+                f" keeps {in_bold}, for bench --generate and the export for onnxruntime-genai. The command line makes it, "
                 "too: ",
                 html.Code(command),
                 " ",
@@ -187,6 +180,40 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             className="hint wide",
         ),
     ]
+
+
+def _said(
+    document: Document, phases: Phases, elsewhere: int, is_close: bool, is_measured: bool
+) -> str:
+    """Which placement is best, and how the present plan is related to it.
+
+    Args:
+        document: of the present plan.
+        phases: the placements.
+        elsewhere: ops that the present plan has on another device than the best one.
+        is_close: whether the figures cannot tell which is best.
+        is_measured: whether figures of different kinds stand beside each other.
+    """
+    moved, present = len(moved_between(phases.prompt, phases.token)), "It is the present plan."
+    if moved:
+        runs = "runs" if moved == 1 else "run"
+        best = (
+            f"{pluralize(moved, 'op')} {runs} on another device for the prompt than for the tokens."
+        )
+        present = f"The present plan is that of {_phase(document)}."
+    elif is_close:
+        best, present = (
+            "Which of these placements is best is too close to call.",
+            "The first one is the present plan.",
+        )
+    else:
+        by = f" by {phases.basis.kind}" if is_measured else ""
+        bold = " (in bold)" if len(phases.rows_with_present) > 1 else ""
+        best = f"One placement for both phases is best{by}{bold}."
+    if elsewhere:
+        are = "is" if elsewhere == 1 else "are"
+        present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
+    return f"{best} {present}"
 
 
 def _answer(phases: Phases, moved: int) -> html.Span:
@@ -206,6 +233,14 @@ def _answer(phases: Phases, moved: int) -> html.Span:
     )
 
 
+def shorter_prompt(tokens: int) -> html.Button | None:
+    """What places the phases with a prompt that fits; None where none is known."""
+    if not tokens:
+        return None
+    words = f"Place a prompt of {tokens:,}"
+    return html.Button(words, className="tool small", **{"data-prompt-of": tokens})
+
+
 def _profile(phases: Phases) -> list[Any]:
     """What measures the sizes that have no profile, where there are such."""
     if not phases.unprofiled:
@@ -215,23 +250,13 @@ def _profile(phases: Phases) -> list[Any]:
     return [" ", html.Button(words, id="phases-profile", className=look, title=title)]
 
 
-def _peaks(phases: Phases, device: str, moved: int) -> list[Any]:
-    """What a device needs in either phase, where both have the same weights there: else each keeps the other's, too."""
-    if moved:
-        return []
-    prompt, token = (
-        human_bytes(each.run_memory.peaks[device]) for each in (phases.prompt, phases.token)
-    )
-    return [html.Span(f" peak {prompt} in the prompt, {token} in a token", className="hint")]
-
-
 def _outdated(document: Document, phases: Phases) -> html.Div:
     """Says that the plan has changed since, or is another one at the sizes that were opened."""
     placement, placed_for = document.placement, phases.present.devices
     devices = tuple(placement.assignment.device[placement.placed_ops].tolist())
     same = not placed_for or devices == placed_for[tokens_of_step(document.graph) == 1]
     return html.Div(
-        "The plan has changed since; what is said of the present plan is of the one before.",
+        "The plan has changed since: place both phases again.",
         className="outdated",
         hidden=same,
         role="status",
@@ -313,8 +338,9 @@ def _row(
     name = html.Td([html.B(shown) if is_chosen else shown, also, tight])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
-        return html.Tr([name, html.Td(words, colSpan=6, className="reason lines")])
+        return html.Tr([name, html.Td(words, colSpan=7, className="reason lines")])
     extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
+    peaks = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.peaks.items() if size)
     first, token, answer = (
         choice.in_words(each) for each in (choice.first_token, choice.token, choice.answer)
     )
@@ -332,6 +358,7 @@ def _row(
             html.Td(cells[1]),
             html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
             html.Td(extra or "none"),
+            html.Td(peaks),
             html.Td(cells[2]),
             html.Td(use),
         ]

@@ -315,12 +315,12 @@ def _said(document: Document) -> list[Any]:
     if now.run is not None:
         figures = now.run.figures
         where = "" if now.at else f" {of_run(now.run)}"
-        tokens = f"{rate(figures['throughput'])} tokens/s{where}, "
+        tokens = f"{rate(figures['throughput'])} tokens/s{where}; "
         said, unit = tokens if figures["mode"] == "tokens" else "", unit_of_rate(document.graph)
         if figures["mode"] == "throughput" and unit == TOKENS_PER_SECOND:
-            said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight, "
+            said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight; "
         elif figures["mode"] == "latency" and (prompt := prompt_of_step(document.graph)):
-            said = f"of a prompt of {pluralize(prompt, 'token')}, "
+            said = f"of a prompt of {pluralize(prompt, 'token')}; "
         unfit = unsplit_lacks(document.placement, context_of(now.run))
         beside = _beside_unsplit(
             figures, _alone(document), unit, unfit, ops_excluded(document.placement)
@@ -484,7 +484,7 @@ def _beside_unsplit(
         figure_of = f"{figure} on {best}"
     other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure_of})"
     if best in unfit:
-        return [f"all on {best} takes {figure}, but does not fit"]
+        return [f"all of it on {best} takes {figure}, but does not fit"]
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
         return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
