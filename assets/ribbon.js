@@ -155,9 +155,7 @@ function oneDevice() {
   const count = countOps(),
     all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`;
   if (ribbon?.off) return `${all}, ${ribbon.off}:`;
-  return page.view.devices.length > 1
-    ? `${all}. Change the policy, or paint ops, to place some elsewhere.`
-    : `${all}. Add a device to place ops on it.`;
+  return page.view.devices.length > 1 ? `${all}. Paint some to move them.` : `${all}. Add a device to place ops on it.`;
 }
 
 const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);

@@ -137,7 +137,7 @@ def _result(
         ours = 1 / totals["throughput"]
     if alone == best:
         return f"{said}: all of it runs on {names[best]}{end}", ""
-    words, other = "too close to call beside", ""
+    words, other = "", ""
     if theirs and not too_close(ours, theirs, Kind(totals["kind"])):
         words = f"{compare_medians((ours, ours), (theirs, theirs), ours / theirs)} than"
         other = best if ours > theirs else ""
@@ -145,6 +145,11 @@ def _result(
     time = in_words(theirs, is_assumed(placement.devices, costs, number))
     is_profiled = bool(costs.profiled) and costs.profiled[number]
     kind = (Kind.PREDICTION if is_profiled else Kind.ESTIMATE).participle
+    if not words:
+        return (
+            f"{said}: too close to call, as all of it on {names[best]} takes {time} ({kind}){end}",
+            "",
+        )
     return f"{said}: {words} all of it on {names[best]} ({time}, {kind}){end}", other
 
 
@@ -358,7 +363,7 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
     lines += [f"{words[0].upper()}{words[1:]}." for words in assumed_starts(placement, costs)]
     if not ends_counted(placement, costs):
         lines.append(
-            "No estimate counts the way of the model's inputs and outputs from and to a host."
+            "Estimates leave out the time that the model's inputs and outputs take between host and device."
         )
     return lines
 

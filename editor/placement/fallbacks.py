@@ -127,9 +127,9 @@ _NOTHING = 1e-9
 
 
 def lost_in_words(seconds: float, rough: bool) -> str:
-    """E.g. "8.1 µs", or "none, 3 µs faster here" of negative seconds."""
+    """E.g. "8.1 µs", or "none: 3 µs faster here" of negative seconds."""
     said = in_words(abs(seconds), rough)
-    return said if seconds > 0 else f"none, {said} faster here" if seconds else "none"
+    return said if seconds > 0 else f"none: {said} faster here" if seconds else "none"
 
 
 def _signed(seconds: float, rough: bool) -> str:

@@ -198,6 +198,7 @@ class AppState:
                     # The page asks for both at once; most of what they need is then remembered.
                     view_of(document)
                     shown_elements(document, first_detail(document.graph))
+                    self.greet(document.id, self.start.greeting)
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)

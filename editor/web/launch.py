@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 _LAST_PORT = 65_535
 _WINDOW_SECONDS = 4.0
 """A window that is still there then is there to stay."""
+_OF_EXAMPLE = (
+    "These are example devices. Their table keeps some ops off OpenVINO, as a small accelerator would; the tab Devices changes "
+    "it, and --devices names others."
+)
 _BROWSERS = (
     "chromium",
     "chromium-browser",
@@ -149,7 +153,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{unusable!r} is not UTF-8: the page cannot show it; rename the file or folder, or start elsewhere"
         )
     start = (
-        OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True)
+        OpenRequest(
+            str(Path(options.model).absolute()),
+            devices,
+            define,
+            assume_sizes=True,
+            greeting="" if options.devices or devices == "HETERO" else _OF_EXAMPLE,
+        )
         if options.model
         else None
     )

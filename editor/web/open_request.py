@@ -20,6 +20,8 @@ class OpenRequest:
     """Whether dimensions without a size get a proposed one; else they are asked for."""
     earlier: Literal["continue", "ask", "fresh"] = "continue"
     """What to do where an edited document of the same model and devices is in the workspace."""
+    greeting: str = ""
+    """What its page says when it opens"""
 
 
 class EarlierWorkError(EditorError):

@@ -205,7 +205,7 @@ def test_slimmed_examples_say_so(page: Page, server: Server) -> None:
         initializers = onnx.load(EXAMPLES / "models" / file).graph.initializer
         sizes = [i.dims[0] for i in initializers if i.name.startswith(tensor) and i.dims]
         assert 4 * max(sizes) == whole
-    says(page.locator("main"), "Their weights are made up, not trained")
+    says(page.locator("main"), "Weights are made up, not trained")
 
 
 def test_examples_have_pictures(page: Page, server: Server) -> None:

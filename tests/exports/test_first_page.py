@@ -41,10 +41,10 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
         "- NPU: not stated in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
         in first
     )
-    assert "inputs and outputs from and to a host." in first
+    assert "inputs and outputs take between host and device." in first
     conclusion = first.splitlines()[2]
     assert re.match(
-        r"Estimated about .*: .* all of it on CPU \(about .* ms, estimated\); memory bandwidth and link of NPU "
+        r"Estimated about .*: .* all of it on CPU takes about .* ms \(estimated\); memory bandwidth and link of NPU "
         r"assumed, speed of CPU assumed and this plan was not measured\.",
         conclusion,
     )

@@ -95,7 +95,7 @@ def test_too_close_to_call_says_by_how_much(state: AppState, tmp_path: Path) -> 
     close = [
         each
         for each in of_kind(compare_view(document, document.layouts()), "title")
-        if each.children == "too close for estimates"
+        if each.children == "too close to call by estimate"
     ]
     assert close
     assert {each.title for each in close} == {

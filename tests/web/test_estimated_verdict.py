@@ -124,7 +124,7 @@ def test_a_prediction_stands_beside_predictions(
     figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
     split.keep_run({**figures, "median": 0.1, "report": {"baselines": slow}}, "", split.placement)
     split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
-    assert "too close to call beside not splitting (10 ms on " in _words(split)
+    assert "too close to call: not splitting takes 10 ms on " in _words(split)
 
 
 def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(

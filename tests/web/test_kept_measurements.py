@@ -246,7 +246,7 @@ def test_a_benchmark_of_the_plan_counts_before_the_same_plan_beside_another(
     document.undo()
     found = measured_run(document)
     assert found is not None and found.figures["median"] == 0.00262
-    assert "2 benchmarks of it gave 2.62 ms to 5.47 ms" in verdict_of(document)
+    assert "2 benchmarks of this plan gave 2.62 ms to 5.47 ms" in verdict_of(document)
 
 
 def test_a_verdict_that_a_busy_machine_leaves_open_says_why(

@@ -335,7 +335,7 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
     npu: dict[str, object] = {"name": "NPU", **peaks}
     said = verdict_of(state.open(OpenRequest(model, [npu, {"name": "CPU"}])))
     assert "not counted" in said and "Link of NPU assumed: " in said and "Peaks" not in said
-    assert "about" not in said
+    assert "B('about" not in said, "its own figure rests on what the table states"
     link = {"bandwidth": "8 GB/s", "latency": "20 us"}
     said = verdict_of(state.open(OpenRequest(model, [{**npu, "link": link}, {"name": "CPU"}])))
     assert "not counted" in said and "assumed" not in said
@@ -392,7 +392,9 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     slower = {**figures, "median": 0.005, "interval": [0.0048, 0.0052]}
     planned.keep_run(slower, "", layout.placement)
     assert "data-layout-use" not in suggested(), "a measurement says that it is not better"
-    assert "Nothing faster was found: no single move (by estimate)" in suggested()
+    assert (
+        "Nothing faster was found with these devices: no single move (by estimate)" in suggested()
+    )
     planned.unpin()
     planned.set_automatic("optimal", {"objective": "latency"}, "minimal")
     assert " would take " not in suggested(), "it is the plan"
@@ -481,7 +483,7 @@ def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppSt
         (0.021, 0.0102, True, True, ["about 21 ms", "2.1x slower"]),
         (0.0102, 0.021, True, True, ["about 10 ms", "2.1x faster"]),
         (0.00103, 0.0007, False, True, ["1.03 ms", "1.5x slower"]),
-        (0.0104, 0.0096, True, True, ["about 10 ms", "too close for estimates"]),
+        (0.0104, 0.0096, True, True, ["about 10 ms", "too close to call by estimate"]),
         (0.021, 0.0102, False, False, ["21 ms", "+10.8 ms"]),
     ],
 )

@@ -179,7 +179,7 @@ def test_prose_of_a_result_is_folded_and_its_figures_are_not(unsplit: BenchmarkR
     ("keys", "open_"),
     [
         ({"disturbances": ("other programs kept 1.5 processors busy",)}, "Noisy"),
-        ({"settled": False}, "Too close to call beside all of it on B"),
+        ({"settled": False}, "All of it on B is too close to call"),
         ({"settled": True}, ""),
         ({"settled": False, "estimated": True}, ""),
     ],
@@ -228,7 +228,7 @@ def test_times_far_apart_are_not_close_where_runs_vary(unsplit: BenchmarkResult)
 @pytest.mark.parametrize(
     ("throughput", "mode", "said"),
     [
-        (269.9, "latency", "269.9 requests/s with bursts: mean; 1.15 ms: median"),
+        (269.9, "latency", "269.9 requests/s on average, in bursts; median 1.15 ms"),
         (850.0, "latency", "850.0 requests/s"),
         (269.9, "throughput", "269.9 requests/s"),
     ],

@@ -426,7 +426,7 @@ class BenchmarkResult:
         median = self.total.median
         if self.mode == "throughput" or _BURSTS <= self.throughput * median <= 1 / _BURSTS:
             return self.rate
-        return f"{self.rate} with bursts: mean; {human_seconds(median)}: median"
+        return f"{self.rate} on average, in bursts; median {human_seconds(median)}"
 
     @property
     def precision(self) -> str:
@@ -504,13 +504,13 @@ class BenchmarkResult:
 
     @property
     def left_open(self) -> str:
-        """What measuring longer may settle: "Noisy", "Too close to call beside all of it on CPU"; "" where nothing is."""
+        """What measuring longer may settle: "Noisy", "All of it on CPU is too close to call"; "" where nothing is."""
         if self.estimated:
             return ""
         close = [b.device for b in self.baselines if self.ratio_to(b) == NO_DIFFERENCE]
         if self.disturbances or self.settled or not close:
             return "Noisy" if self.disturbances else ""
-        return f"Too close to call beside all of it on {joined(close, 'and')}"
+        return f"All of it on {joined(close, 'and')} is too close to call"
 
     def _of_stand_ins(self) -> list[str]:
         said = f"{self.outputs_in_words[:1].upper()}{self.outputs_in_words[1:]}"

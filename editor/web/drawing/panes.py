@@ -95,23 +95,25 @@ def panes_data(
     devices = [*known, *(device for device in named.values() if device not in known)]
     number = {name: devices.index(device) for name, device in named.items()}
     panes: list[Pane] = []
-    measured, first = Measured(document), None
+    measured, first, first_fits = Measured(document), None, True
     at, doubt = measured.context_of_sizes(layouts), doubt_of_costs(document)
     for layout in layouts:
         placement = layout.placement
         if placement is None:
             continue
         timed = _timed(document, layout, placement, measured, at)
-        first = first or timed
+        if first is None:
+            first, first_fits = timed, not placement.run_memory.over
         f = timed.figures
         time = timed.words
         if doubt and timed.run is None:
             time = f"doubtful: {time}"
         if layout.name != PRESENT and placement.forced_ops:
             time = "cannot run as it is"
-        elif timed is not first:
-            beside = "does not fit" if placement.run_memory.over else _beside(timed, first)
-            time = "; ".join(filter(None, [time, beside]))
+        elif placement.run_memory.over:
+            time = f"does not fit; {time}"
+        elif timed is not first and first_fits:
+            time = "; ".join(filter(None, [time, _beside(timed, first)]))
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [

@@ -189,8 +189,8 @@ def _examples() -> list[Any]:
             ]
         ),
         html.P(
-            "Each opens on devices that show it best, or on those beside where they are not this machine’s. Their weights are "
-            "made up, not trained, so that the files are small.",
+            "An example opens on devices that suit it, unless you chose others beside. Weights are made up, not trained, so "
+            "that the files are small.",
             className="hint",
         ),
     ]

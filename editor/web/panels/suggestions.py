@@ -280,7 +280,9 @@ def hints_view(
         policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
     if not hints:
         nor = f", nor “{of_policy.name}”" if of_policy and not policy else ""
-        words = f"Nothing faster was found: no single move{nor} (by {basis.kind}). "
+        words = (
+            f"Nothing faster was found with these devices: no single move{nor} (by {basis.kind}). "
+        )
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )

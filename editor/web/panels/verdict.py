@@ -59,12 +59,15 @@ from editor.web.view import (
     memory_of,
     plan_costs,
     runs_like,
+    unsplit_ways,
 )
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 from editor.workspace.longest import FAR_CONTEXT, has_longest
 
+_NEAR = 1.1
+"""Times a figure that was worked out, within which what was measured is not told beside it"""
 _STEADY = 1.5
 """The end of an interval by its begin, up to which a figure is told without a remark."""
 
@@ -368,7 +371,9 @@ def _other_runs(document: Document, shown: Run) -> str:
     took = [float(run.figures[key]) for run in runs_like(document, shown)]
     if max(took) < _APART * min(took):
         return ""
-    return f"; {len(took)} benchmarks of it gave {in_words(min(took))} to {in_words(max(took))}"
+    return (
+        f"; {len(took)} benchmarks of this plan gave {in_words(min(took))} to {in_words(max(took))}"
+    )
 
 
 def _not_measured(document: Document, is_compared: bool) -> str:
@@ -390,8 +395,15 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     now, unsplit = figures_of(document), fastest_unsplit(document)
     many = now["rate"] is not None
     value, basis = now["rate"] if many else now["predicted"], now["basis"]
-    if not value or basis is None or _alone(document) or document.placement.forced_ops:
+    if not value or basis is None or document.placement.forced_ops:
         return []
+    alone = _alone(document)
+    if alone:  # the next best is what differs
+        ways = unsplit_ways(document)
+        others = [] if isinstance(ways, str) else [way for way in ways if way.device != alone]
+        if not others or over_memory(document):
+            return []
+        unsplit = (max if many else min)(others, key=lambda way: way.figure)
     if isinstance(unsplit, str):
         return [unsplit]
     unit = unit_of_rate(document.graph)
@@ -399,12 +411,13 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     figure = rate(unsplit.figure, unit) if many else in_words(unsplit.figure, unsplit.rough)
     ran = measured_unsplit(document, many).get(unsplit.device)
     besides = ""
-    if ran is not None and not 1 / _STEADY < ran.figure / unsplit.figure < _STEADY:
+    if ran is not None and not 1 / _NEAR < ran.figure / unsplit.figure < _NEAR:
         took = human_rate(ran.figure, unit) if many else human_seconds(ran.figure)
         besides = f"; measured {took}{', noisy' if ran.noisy else ''}"
-    other = f"not splitting ({figure} on {unsplit.device}{besides})"
+    what = f"all of it on {unsplit.device}" if alone else "not splitting"
+    figure += besides if alone else f" on {unsplit.device}{besides}"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
-        return [f"too close to call beside {other}"]
+        return [_no_winner(what, figure, many)]
     ratio = unsplit.figure / value if many else value / unsplit.figure
     tone = "worse" if ratio > 1 else "better"
     kind = weakest([basis, unsplit.basis]).kind
@@ -414,7 +427,7 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
         by_factor(ratio)
         if (now["rough"] or besides) and ratio <= 1
         else html.Span(by_factor(ratio), className=f"delta {tone}"),
-        f" than {other}",
+        f" than {what} ({figure})",
     ]
 
 
@@ -478,17 +491,22 @@ def _beside_unsplit(
     words, best = str(unsplit["words"]), unsplit["device"]
     if words.startswith("the same") or alone == best:
         return [f"not split: all of it runs on {best}"]
-    if ops := excluded.get(best):
-        figure_of = f"{figure} on {best}, whose table excludes {pluralize(ops, 'op')}"
-    else:
-        figure_of = f"{figure} on {best}"
-    other = f"all of it on {best} ({figure})" if alone else f"not splitting ({figure_of})"
+    what = f"all of it on {best}" if alone or best in unfit else "not splitting"
     if best in unfit:
-        return [f"all of it on {best} takes {figure}, but does not fit"]
+        return [f"{what} takes {figure}, but does not fit"]
+    if not alone:
+        figure += f" on {best}"
+        if ops := excluded.get(best):
+            figure += f", whose table excludes {pluralize(ops, 'op')}"
     if words.endswith(("slower", "faster")):
         tone = "worse" if words.endswith("slower") else "better"
-        return [html.Span(words, className=f"delta {tone}"), f" than {other}"]
-    return [f"too close to call beside {other}{_unsteady(figures, many)}"]
+        return [html.Span(words, className=f"delta {tone}"), f" than {what} ({figure})"]
+    return [f"{_no_winner(what, figure, many)}{_unsteady(figures, many)}"]
+
+
+def _no_winner(what: str, figure: str, many: bool) -> str:
+    """That figures cannot tell: "too close to call: not splitting takes 10 ms on CPU"; ``many``: of requests per second."""
+    return f"too close to call: {what} {'gives' if many else 'takes'} {figure}"
 
 
 def _unsteady(figures: Mapping[str, Any], many: bool) -> str:
