@@ -262,3 +262,24 @@ def test_where_weights_are_missing_a_profile_is_not_the_first_step(tmp_path: Pat
     lacking = said()
     assert "profile first" not in lacking
     assert "the weights in m.data are not here; once they are, profile, or try one:" in lacking
+
+
+def test_another_precision_is_suggested_first(tmp_path: Path) -> None:
+    """Nothing was said to be faster, above a fallback of every op for its element type, which has a way out."""
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    table = [{"name": "NPU", "preset": "nvidia-dla"}, {"name": "CPU", "backendName": "CPU"}]
+
+    def suggested(devices: list[dict[str, str]]) -> str:
+        plan = editor.partition(graph, devices).placement
+        decisions = first_decisions(Settings(), devices)
+        record = Store(str(tmp_path)).create("m", str(graph.path), graph.sha256, {}, decisions)
+        able = {
+            device.name: answer
+            for device, answer in zip(plan.devices, plan.constraints.capabilities, strict=True)
+        }
+        document = Document(Store(str(tmp_path)), record, Solver(graph, decisions, able))
+        return str(hints_view(document, []))
+
+    said = suggested(table)
+    assert said.index("this model is float32") < said.index("Nothing faster was found")
+    assert "'Plan as float16'" in said and "Plan as" not in suggested(table[1:])

@@ -23,6 +23,7 @@ from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.device_profile import basis_of
 from editor.placement.fallbacks import Hint, separating_pins, separating_rules
 from editor.placement.placement import Placement
+from editor.placement.remarks import wrong_types
 from editor.text import (
     human_bytes,
     human_rate,
@@ -45,7 +46,7 @@ from editor.web.panels.layout_figures import (
     per_second,
     rate,
 )
-from editor.web.panels.parts import basis_badge, kind_badge
+from editor.web.panels.parts import basis_badge, kind_badge, plan_as_button
 from editor.web.panels.verdict import over_memory
 from editor.web.view import (
     Measured,
@@ -278,6 +279,10 @@ def hints_view(
     if doubt := doubt_of_costs(document):
         words = f"{doubt} What a repaint saves goes by them: "
         policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
+    types = [
+        html.P([f"{each.text}. ", plan_as_button(each.number, each.device.name, each.plan_as)])
+        for each in wrong_types(document.placement)
+    ]
     if not hints:
         nor = f", nor “{of_policy.name}”" if of_policy and not policy else ""
         words = (
@@ -286,7 +291,7 @@ def hints_view(
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )
-        return [outdated, *policy, html.P([words, others], className="hint wide")]
+        return [outdated, *types, *policy, html.P([words, others], className="hint wide")]
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
@@ -356,7 +361,7 @@ def hints_view(
             )
         )
     table = html.Table(html.Tbody(rows), className="plain", id="hints-table")
-    return [outdated, *policy, None if worth else _untold(hints[0], document), table]
+    return [outdated, *types, *policy, None if worth else _untold(hints[0], document), table]
 
 
 def _cause(placement: Placement, hint: Hint) -> str:
