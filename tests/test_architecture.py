@@ -38,6 +38,7 @@ SHARED = frozenset(
         "environment",
         "errors",
         "files",
+        "groups",
         "kinds",
         "limits",
         "operating_system",

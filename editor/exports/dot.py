@@ -14,6 +14,7 @@ import numpy as np
 from editor.errors import ExportError
 from editor.files import safe_stem, write_atomic
 from editor.graph.layout.layered import draw
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.text import human_bytes, pluralize, shortened_name
 
@@ -131,10 +132,11 @@ def dag_dot(placement: Placement) -> str:
             device=_value(s.device),
             subgraph=str(s.id),
         )
-    links: dict[tuple[int, int], list[int]] = {}
-    for boundary in placement.boundaries:
-        for target in boundary.targets:
-            links.setdefault((boundary.source, target), []).append(max(boundary.bytes, 0))
+    links = grouped(
+        ((boundary.source, target), max(boundary.bytes, 0))
+        for boundary in placement.boundaries
+        for target in boundary.targets
+    )
     device = {s.id: s.device for s in placement.subgraphs}
     for (source, target), sizes in sorted(links.items()):
         count = f"{len(sizes)} tensor{'s' if len(sizes) > 1 else ''}"

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from editor.arguments import check_one_of
 from editor.errors import ExportError
+from editor.groups import grouped
 
 ExportForm = Literal[
     "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split",
@@ -356,9 +357,7 @@ WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)
 
 def by_devices() -> str:
     """All formats by the devices that can use them, for the help of the command line."""
-    groups: dict[str, list[str]] = {}
-    for name, form in FORMATS.items():
-        groups.setdefault(", ".join(form.devices), []).append(name)
+    groups = grouped((", ".join(form.devices), name) for name, form in FORMATS.items())
     groups["any devices"] = groups.pop("")  # last
     return "; ".join(f"for {which}: {', '.join(names)}" for which, names in groups.items())
 

@@ -15,6 +15,7 @@ from editor.errors import ExportError
 from editor.exports.knobs import device_of, ops_off
 from editor.exports.model_copy import open_copy, write_document
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.sandbox.worker import run
 from editor.text import pluralize
@@ -46,10 +47,9 @@ def write_litert(
     operators = run(operators_of, graph.path, what="reading operators of", path=graph.path)
     maker = {name: number for number, (_, made) in enumerate(operators) for name in made}
     side, torn = _sides(placement, maker, set(ops_off(placement, chosen)))
-    readers: dict[str, list[int]] = {}
-    for number, (reads, _) in enumerate(operators):
-        for name in reads:
-            readers.setdefault(name, []).append(number)
+    readers = grouped(
+        (name, number) for number, (reads, _) in enumerate(operators) for name in reads
+    )
     for number in reversed(range(len(operators))):
         theirs = {side.get(r) for name in operators[number][1] for r in readers.get(name, ())}
         if number not in side and len(theirs) == 1 and None not in theirs:

@@ -19,6 +19,7 @@ from editor.exports.gguf import tensors_of
 from editor.exports.model_copy import write_sidecar
 from editor.files import safe_stem, write_atomic
 from editor.graph.graph import Graph, cached_per_graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CUDA, TENSORRT, index_of, provider_of
 from editor.text import pluralize
@@ -138,12 +139,12 @@ def write_llama_cpp(
 @cached_per_graph
 def _ops_of_modules(graph: Graph) -> dict[Module, list[int]]:
     """The ops of the modules that are known, by the paths that exporters recorded and the names of ops and weights."""
-    found: dict[Module, list[int]] = {}
-    for op in graph.order.tolist():
-        if not graph.op_is_constant[op]:
-            for module in {_known(text) for text in _texts(graph, op)} - {None}:
-                found.setdefault(module, []).append(op)  # type: ignore[arg-type]  # None is taken away
-    return found
+    return grouped(
+        (module, op)
+        for op in graph.order.tolist()
+        if not graph.op_is_constant[op]
+        for module in set(filter(None, map(_known, _texts(graph, op))))
+    )
 
 
 def _texts(graph: Graph, op: int) -> Iterator[str]:
@@ -193,10 +194,10 @@ def _possible(on: dict[Module, set[str]]) -> list[str]:
 
 def _patterns(layers: dict[int, list[str]]) -> list[str]:
     """Patterns that are found in these names only; layers with the same tensors share one."""
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for layer, names in sorted(layers.items()):
-        rest = tuple(name.removeprefix(f"blk.{layer}.") for name in names)
-        alike.setdefault(rest, []).append(layer)
+    alike = grouped(
+        (tuple(name.removeprefix(f"blk.{layer}.") for name in names), layer)
+        for layer, names in sorted(layers.items())
+    )
     found = []
     for rest, numbers in alike.items():
         block = rf"blk\.({'|'.join(map(str, numbers))})\." if numbers[0] >= 0 else ""

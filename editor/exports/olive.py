@@ -19,6 +19,7 @@ from editor.files import safe_stem, write_atomic
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.groups import grouped
 from editor.placement.placement import Placement
 
 SPLIT = "split_assignments"
@@ -67,9 +68,7 @@ def _cost_model(graph: Graph) -> str:
     rows = io.StringIO()
     table = csv.writer(rows, lineterminator="\n")
     table.writerow(["module", "num_params", "num_bytes", "num_flops"])
-    own: dict[int, list[int]] = {}
-    for op, number in scopes.of_op.items():
-        own.setdefault(number, []).append(op)
+    own = grouped((number, op) for op, number in scopes.of_op.items())
     counted: set[int] = set()
     for scope in scopes.scopes:
         ops = own.get(scope.number, [])

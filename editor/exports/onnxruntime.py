@@ -20,6 +20,7 @@ from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import (
@@ -224,10 +225,11 @@ def session_notes(used: Sequence[Device]) -> list[str]:
         if not d.runtime and (d.backend.upper() not in GENERIC or not provider_of(d))
     ]
     texts += provider_notes([d for d in used if d.runtime])
-    names: dict[str, list[str]] = {}
-    for device in used:
-        if provider_of(device) in SELECTS_BY_UNIT:
-            names.setdefault(provider_of(device), []).append(device.name)
+    names = grouped(
+        (provider_of(device), device.name)
+        for device in used
+        if provider_of(device) in SELECTS_BY_UNIT
+    )
     return texts + [
         f"a session of ONNX Runtime has {name} for one device: {' and '.join(same)} are one for it, and its script cannot "
         "tell them apart; `split` has a session for each"
@@ -317,9 +319,9 @@ def annotated(placement: Placement) -> tuple[ModelProto, dict[str, str]]:
     """A copy of the model whose ops are marked with their devices, and the setting of a session that tells what these are."""
     model, mark, affinity = _copy(placement.graph), _marks(placement), placement.affinity
     _annotate(model, [mark[affinity[key]] for key in placement.graph.op_keys])
-    rules: dict[str, list[str]] = {}
-    for device in _in_use(placement):
-        rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
+    rules = grouped(
+        (onnxruntime_target(device), f"={mark[device.name]}") for device in _in_use(placement)
+    )
     return model, {ANNOTATIONS: _settings(rules)}
 
 
@@ -383,9 +385,7 @@ def _by_name(placement: Placement) -> str:
             f"the names of the ops do not allow this placement within the {MAX_SETTING_BYTES:,} characters of "
             "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations"
         )
-    rules: dict[str, list[str]] = {}
-    for pattern, name in patterns.items():
-        rules.setdefault(name, []).append(pattern)
+    rules = grouped((name, pattern) for pattern, name in patterns.items())
     return _settings(rules)
 
 

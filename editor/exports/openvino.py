@@ -21,6 +21,7 @@ from editor.files import copy_atomic, json_text, safe_stem, write_atomic
 from editor.graph.external_data import locations_of
 from editor.graph.graph import Graph
 from editor.graph.model_file import ir_of
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.runtimes.openvino.runtime import openvino_device, read_problem
 from editor.runtimes.registry import runtime_of
@@ -57,9 +58,7 @@ def notes(used: Sequence[Device]) -> list[str]:
         for d in used
         if not _is_known(d)
     ]
-    names: dict[str, list[str]] = {}
-    for device in used:
-        names.setdefault(openvino_name(device), []).append(device.name)
+    names = grouped((openvino_name(device), device.name) for device in used)
     texts += [
         f"OpenVINO runs {' and '.join(same)} both as its {name}: between them, the script does not split"
         for name, same in names.items()

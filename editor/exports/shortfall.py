@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from editor.devices.device import Device
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.text import joined, pluralize
 
@@ -27,9 +28,7 @@ def shortfall(
         parts: whether subgraphs stay apart even where one device runs them.
     """
     counts, used = placement.op_counts, placement.used_devices
-    groups: dict[str, list[Device]] = {}
-    for device in used:
-        groups.setdefault(runs_on(device), []).append(device)
+    groups = grouped((runs_on(device), device) for device in used)
     nothing = groups.pop("", [])
     if nothing:
         names = joined([device.name for device in nothing])

@@ -67,11 +67,12 @@ def _free_names(graph: GraphProto) -> list[str]:
     known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     known |= {t.values.name for t in graph.sparse_initializer}
     known |= {name for node in graph.node for name in node.output}
-    free: dict[str, None] = {}
-    for node in graph.node:
-        for name in (*node.input, *captured_names(node)):
-            if name and name not in known:
-                free[name] = None
+    free = {
+        name: None
+        for node in graph.node
+        for name in (*node.input, *captured_names(node))
+        if name and name not in known
+    }
     for value in graph.output:  # a body may return an outer value directly
         if value.name not in known:
             free[value.name] = None

@@ -108,13 +108,10 @@ def shape_of(proto: TypeProto) -> Shape | None:
         "shape"
     ):
         return None
-    dims: list[int | str] = []
-    for dim in getattr(proto, kind).shape.dim:
-        dims.append(
-            dim.dim_value
-            if dim.HasField("dim_value") and dim.dim_value >= 0
-            else dim.dim_param or "?"
-        )
+    dims: list[int | str] = [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
+        for dim in getattr(proto, kind).shape.dim
+    ]
     return tuple(dims)
 
 

@@ -19,6 +19,7 @@ import onnx.defs
 
 from editor.graph.attributes import attribute_names, attribute_value, definition_of
 from editor.graph.graph import Bools, Graph, Ints
+from editor.groups import grouped
 
 Hashes = npt.NDArray[np.uint64]
 Digests = Mapping[int, bytes]
@@ -417,10 +418,11 @@ class _Matcher:
     def _pair_equal(self, ours: Hashes, theirs: Hashes, several: bool) -> int:
         groups: list[dict[int, list[int]]] = []
         for side, labels, to in ((self.a, ours, self.to_b), (self.b, theirs, self.to_a)):
-            own: dict[int, list[int]] = {}
-            for op in side.graph.order.tolist():
-                if side.compared[op] and to[op] < 0:
-                    own.setdefault(int(labels[op]), []).append(op)
+            own = grouped(
+                (int(labels[op]), op)
+                for op in side.graph.order.tolist()
+                if side.compared[op] and to[op] < 0
+            )
             groups.append(own)
         found = 0
         for label, ops in groups[0].items():

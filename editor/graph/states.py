@@ -67,9 +67,9 @@ def states_of(graph: Graph, given: Mapping[str, str] | None = None) -> tuple[Sta
     Raises:
         ModelError: a pair names a tensor that the model does not have, or tensors of different types.
     """
-    pairs: dict[str, tuple[str, Source]] = {}
-    for output, name in _named(graph):
-        pairs[name] = output, "names"
+    pairs: dict[str, tuple[str, Source]] = {
+        name: (output, "names") for output, name in _named(graph)
+    }
     for output, name in _configured(graph):
         pairs[name] = output, "genai_config.json"
     for output, name in (given or {}).items():

@@ -20,6 +20,7 @@ from editor.devices.device import Device
 from editor.errors import PinError, PlanError
 from editor.graph.flops import FUSIBLE_TYPES, work_shares
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.rules import label_mask
 from editor.runtimes.profiling import QUIET_SHARE
 from editor.text import shortened
@@ -55,9 +56,7 @@ def match(
         source: the model of the entries, for matching by structure.
         ignore: names that need no match.
     """
-    names: dict[str, list[int]] = {}
-    for op, name in enumerate(graph.op_names):
-        names.setdefault(name, []).append(op)
+    names = grouped((name, op) for op, name in enumerate(graph.op_names))
     by_structure = _by_structure(source, graph) if source is not None else {}
     labels: dict[str, str | None] = {}
     pins: dict[str, str] = {}
@@ -122,9 +121,10 @@ def _by_structure(source: Graph, target: Graph) -> dict[str, int]:
     """
     groups: list[dict[str, list[int]]] = []
     for graph in (source, target):
-        groups_of_graph: dict[str, list[int]] = {}
-        for op, key in zip(graph.order.tolist(), _neighbourhood_hashes(graph), strict=True):
-            groups_of_graph.setdefault(key, []).append(op)
+        groups_of_graph = grouped(
+            (key, op)
+            for op, key in zip(graph.order.tolist(), _neighbourhood_hashes(graph), strict=True)
+        )
         groups.append(groups_of_graph)
     return {
         source.op_keys[a]: b
@@ -185,10 +185,7 @@ class OpNames:
             aliases: further name -> key.
         """
         self.graph = graph
-        names: dict[str, list[int]] = {}
-        for op, name in enumerate(graph.op_names):
-            if name:
-                names.setdefault(name, []).append(op)
+        names = grouped((name, op) for op, name in enumerate(graph.op_names) if name)
         made = {
             name: int(op)
             for name, op in zip(graph.tensor_names, graph.tensor_producer.tolist(), strict=True)
@@ -441,11 +438,10 @@ def _match_cut_names(
 ) -> None:
     """Layers whose names the tool cut: where as many ops begin so, in the order of execution."""
     taken = {op for ops in work.ops_of.values() for op in ops}
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number in cut:
-        groups.setdefault(
-            (cut_name(layers[number].name), layers[number].type.lower().rstrip(".")), []
-        ).append(number)
+    groups = grouped(
+        ((cut_name(layers[number].name), layers[number].type.lower().rstrip(".")), number)
+        for number in cut
+    )
     for group, ((start, kind), numbers) in enumerate(groups.items()):
         if not start or group >= _MAX_CUT:
             work.unmatched.update(dict.fromkeys(numbers, "the tool cut this name"))

@@ -13,6 +13,7 @@ from editor.devices.published import need_of, reason_of_all
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.groups import grouped
 from editor.kinds import Basis, Kind, too_close
 from editor.placement.choices import grouping_of
 from editor.placement.chosen_costs import aims_at_throughput, assumed_speeds, is_assumed
@@ -80,11 +81,12 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     """All fallbacks, the most expensive first."""
     graph, devices = placement.graph, placement.devices
     device = placement.assignment.device
-    wanted, groups = 0, dict[str, list[int]]()
-    for op in placement.placed_ops.tolist():
-        if _falls_back(placement, op):
-            need = need_of(placement.constraints.inability(op, wanted))
-            groups.setdefault(need, []).append(op)
+    wanted = 0
+    groups = grouped(
+        (need_of(placement.constraints.inability(op, wanted)), op)
+        for op in placement.placed_ops.tolist()
+        if _falls_back(placement, op)
+    )
     if not groups:
         return []
     at_home = device.copy()
@@ -183,31 +185,32 @@ def _seconds(placement: Placement, costs: Costs, device: Ints) -> float:
 
 def chosen_elsewhere(placement: Placement) -> dict[str, list[int]]:
     """Device -> ops, no fallbacks, that may run there, and that the policy put on a later device; by the first such device."""
-    constraints, found = placement.constraints, dict[str, list[int]]()
-    for op in placement.placed_ops.tolist():
-        if _falls_back(placement, op):
-            continue
-        able = np.flatnonzero(constraints.allowed[op, : placement.assignment.device[op]])
-        if (
-            len(able)
-            and placement.graph.op_keys[op] not in placement.settings.pins
-            and op not in constraints.ruled
-        ):
-            name = placement.devices[int(able[0])].name
-            found.setdefault(name, []).append(op)
-    return found
+    allowed, device = placement.constraints.allowed, placement.assignment.device
+    return grouped(
+        (placement.devices[int(allowed[op].argmax())].name, op)
+        for op in placement.placed_ops.tolist()
+        if not _falls_back(placement, op)
+        and allowed[op, : device[op]].any()
+        and _is_free(placement, op)
+    )
 
 
 def without_room(placement: Placement) -> dict[str, list[int]]:
     """Device -> ops that would be there if it had the memory, but for those that a pin or a rule places."""
-    lacking, found = placement.assignment.no_room, dict[str, list[int]]()
+    lacking = placement.assignment.no_room
     if lacking is None:
         return {}
-    pins, ruled = placement.settings.pins, placement.constraints.ruled
-    for op in placement.placed_ops.tolist():
-        if lacking[op] >= 0 and placement.graph.op_keys[op] not in pins and op not in ruled:
-            found.setdefault(placement.devices[int(lacking[op])].name, []).append(op)
-    return found
+    return grouped(
+        (placement.devices[int(lacking[op])].name, op)
+        for op in placement.placed_ops.tolist()
+        if lacking[op] >= 0 and _is_free(placement, op)
+    )
+
+
+def _is_free(placement: Placement, op: int) -> bool:
+    """Whether the policy places an op: no pin and no rule does."""
+    pins = placement.settings.pins
+    return placement.graph.op_keys[op] not in pins and op not in placement.constraints.ruled
 
 
 def seconds_of(placement: Placement, costs: Costs, transfer: Boundary) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.groups import grouped
 
 _ALONE = 12
 """Most pins outside whole blocks that are named one by one."""
@@ -38,9 +39,7 @@ class PinGroup:
 
 def pin_groups(graph: Graph, pins: Mapping[str, str]) -> list[PinGroup]:
     """The pins as whole blocks, and what is left of them by op type; few are named one by one."""
-    ops_of: dict[str, list[int]] = {}
-    for key, device in pins.items():
-        ops_of.setdefault(device, []).append(graph.key_index[key])
+    ops_of = grouped((device, graph.key_index[key]) for key, device in pins.items())
     found: list[PinGroup] = []
     rest: list[tuple[str, int]] = []
     for device, ops in ops_of.items():
@@ -48,10 +47,8 @@ def pin_groups(graph: Graph, pins: Mapping[str, str]) -> list[PinGroup]:
         inside = {op for block in blocks for op in block.ops}
         found += _merged(blocks)
         rest += [(device, op) for op in ops if op not in inside]
-    groups: dict[tuple[str, str], list[int]] = {}
-    for device, op in rest:
-        name = graph.display_name(op) if len(rest) <= _ALONE else graph.type_label(op)
-        groups.setdefault((device, name), []).append(op)
+    name_of = graph.display_name if len(rest) <= _ALONE else graph.type_label
+    groups = grouped(((device, name_of(op)), op) for device, op in rest)
     for (device, name), ops in groups.items():
         single = graph.display_name(ops[0]) if len(ops) == 1 else name
         found.append(PinGroup(single, device, tuple(ops)))

@@ -186,10 +186,11 @@ class Placement:
         """[op] index of the device; a constant has the device of its first consumer."""
         device = self.assignment.device.copy()
         device_of_subgraph = [self.device_number(s.device) for s in self.division.subgraphs]
-        first: dict[str, int] = {}
-        for subgraph in reversed(self.division.subgraphs):
-            for key in subgraph.ops:
-                first[key] = subgraph.id
+        first = {
+            key: subgraph.id
+            for subgraph in reversed(self.division.subgraphs)
+            for key in subgraph.ops
+        }
         for op in np.flatnonzero(self.division.subgraph_of_op < 0).tolist():
             key = self.graph.op_keys[op]
             if key in first:

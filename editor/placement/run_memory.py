@@ -14,6 +14,7 @@ from editor.devices.published import assumed_bytes
 from editor.graph.flops import OVERWRITING_TYPES, RENAMING_TYPES, Floats
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.graph.states import states_of
+from editor.groups import grouped
 from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
 from editor.text import human_bytes, joined
@@ -329,9 +330,7 @@ class _Timeline:
             )
             for i, d in enumerate(self.devices)
         )
-        shared: dict[int, list[int]] = {}
-        for i, memory in enumerate(self.memory_of_device):
-            shared.setdefault(memory, []).append(i)
+        shared = grouped((memory, i) for i, memory in enumerate(self.memory_of_device))
         return RunMemory(
             self.graph,
             self.ops,

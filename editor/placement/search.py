@@ -16,6 +16,7 @@ from editor.errors import EditorError
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph, InnerOp, cached_per_graph
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.groups import grouped
 from editor.placement.filter import FIELDS
 from editor.placement.placement import Placement
 
@@ -96,9 +97,7 @@ def examples(graph: Graph) -> tuple[str, ...]:
 
 def _heaviest(graph: Graph, ops: list[int]) -> list[int]:
     """The ops of the type that has the most work, or the most ops where no work is known."""
-    flops, of_type = op_flops(graph), dict[str, list[int]]()
-    for op in ops:
-        of_type.setdefault(graph.op_types[op], []).append(op)
+    flops, of_type = op_flops(graph), grouped((graph.op_types[op], op) for op in ops)
     return max(of_type.values(), key=lambda alike: (float(flops[alike].sum()), len(alike)))
 
 

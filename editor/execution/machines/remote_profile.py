@@ -23,6 +23,7 @@ from editor.execution.invented_inputs import random_inputs
 from editor.execution.machines.dataflow import for_wire
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
+from editor.groups import grouped
 from editor.placement.device_profile import DeviceProfile, profile_of, scaled
 from editor.placement.wires import HOME, Wire, save_wires, wire_costs
 from editor.runtimes.machines.connection import call, calls
@@ -126,10 +127,9 @@ def profile_there(
     Returns:
         device name -> profile, or the reason why there is none.
     """
-    by_machine: dict[str, list[Device]] = {}
-    for device in devices:
-        if device.machine and device.present:
-            by_machine.setdefault(device.machine, []).append(device)
+    by_machine = grouped(
+        (device.machine, device) for device in devices if device.machine and device.present
+    )
     result: dict[str, DeviceProfile | str] = {}
     for i, (machine, table) in enumerate(by_machine.items()):
         step(f"profiling {', '.join(d.name for d in table)}", i)

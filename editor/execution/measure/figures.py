@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.execution.measure.statistics import median_interval, medians_of_turns
+from editor.groups import grouped
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates, kind_of_run
 from editor.placement.energy import Energy
 from editor.text import (
@@ -361,9 +362,7 @@ class BenchmarkResult:
     @property
     def ran_on(self) -> tuple[RanOn, ...]:
         """What ran the subgraphs of each device."""
-        found: dict[tuple[str, str], list[SubgraphFigures]] = {}
-        for s in self.subgraphs:
-            found.setdefault((s.device, s.runs_on), []).append(s)
+        found = grouped(((s.device, s.runs_on), s) for s in self.subgraphs)
         return tuple(
             RanOn(*names, parts[0].estimated, len(parts), sum(s.ops for s in parts))
             for names, parts in found.items()
@@ -381,10 +380,7 @@ class BenchmarkResult:
     @property
     def wires(self) -> tuple[WireFigures, ...]:
         """Each wire between machines that the plan uses."""
-        by_name: dict[str, list[TransferFigures]] = {}
-        for transfer in self.transfers:
-            if transfer.wire:
-                by_name.setdefault(transfer.wire, []).append(transfer)
+        by_name = grouped((transfer.wire, transfer) for transfer in self.transfers if transfer.wire)
         return tuple(
             WireFigures(
                 name,

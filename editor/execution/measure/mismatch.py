@@ -16,6 +16,7 @@ from editor.execution.inputs import overridden_initializers
 from editor.execution.measure.figures import Difference, OutputDifference
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 from editor.runtimes.registry import runtime_of
@@ -333,9 +334,7 @@ def first_differences(
 
 def summary(differences: Mapping[str, FirstDifference], most: int = 4) -> str:
     """One line of text; names the outputs where their first differences are at different tensors."""
-    places: dict[str, list[str]] = {}
-    for output, place in differences.items():
-        places.setdefault(str(place), []).append(output)
+    places = grouped((str(place), output) for output, place in differences.items())
     if len(places) <= 1:
         return next(iter(places), "")
     texts = [

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from editor.execution.compiled_plan import CompiledPlan, RunTimes, TransferTime
+from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.measure.counters import Tally
 from editor.execution.measure.figures import Spread, SubgraphFigures, TransferFigures
 from editor.execution.measure.prediction import Parts
@@ -19,6 +19,7 @@ from editor.execution.measure.statistics import (
 )
 from editor.files import file_state
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.placement.wires import wire_name
 from editor.runtimes.base import CompileOptions
@@ -198,12 +199,9 @@ def transfer_figures(
     """Times of each transfer; those from or to the ``planned`` devices are estimates."""
     device = {s.id: s.device for s in placement.subgraphs}
     machine = {d.name: d.machine for d in placement.devices}
-    spent: dict[tuple[str, int, int], list[float]] = {}
-    last: dict[tuple[str, int, int], TransferTime] = {}
-    for times in contender.times:
-        for t in times.transfers:
-            spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
-            last[t.tensor, t.source, t.target] = t
+    transfers = [t for times in contender.times for t in times.transfers]
+    spent = grouped(((t.tensor, t.source, t.target), t.seconds) for t in transfers)
+    last = {(t.tensor, t.source, t.target): t for t in transfers}
 
     def figures(tensor: str, source: int, target: int, seconds: list[float]) -> TransferFigures:
         one, ends = last[tensor, source, target], (device[source], device[target])

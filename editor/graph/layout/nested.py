@@ -16,6 +16,7 @@ import numpy as np
 
 from editor.graph.graph import Ints
 from editor.graph.layout.layered import Drawing, Floats, Wrap, draw
+from editor.groups import grouped
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
 """Padding inside a box in pixels: at the sides, above and below, and for the label above."""
@@ -347,9 +348,9 @@ def _mirror(level: _Level, drawing: Drawing, inner: Sequence[_Inside]) -> None:
     A box is laid out before those around it, when nothing says from which side its edges come. Columns stay in their order.
     """
     boxes = {level.sides + i: one for i, one in enumerate(inner)}
-    into: dict[int, list[tuple[int, int, list[int]]]] = {}
-    for number, ((a, b), edges) in enumerate(level.edges.items()):
-        into.setdefault(b, []).append((number, a, edges))
+    into = grouped(
+        (b, (number, a, edges)) for number, ((a, b), edges) in enumerate(level.edges.items())
+    )
     for number_of_box, box in boxes.items():  # in the order of the run: sources before
         if box.in_columns:
             continue

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from editor.graph.graph import Graph
 from editor.graph.scopes.paths import Path
+from editor.groups import grouped
 
 Unit = Path | int
 """A block inside another one, or an op by itself."""
@@ -44,10 +45,9 @@ def without_cycles(
     while waiting:
         block, ops, inner = waiting.pop()
         _split_cycles(block, ops, inner, result, frozenset(made_up))
-        members: dict[Path, list[int]] = {}
-        for op in ops:
-            if len(result[op]) > len(block):
-                members.setdefault(result[op][: len(block) + 1], []).append(op)
+        members = grouped(
+            (result[op][: len(block) + 1], op) for op in ops if len(result[op]) > len(block)
+        )
         within: dict[Path, Edges] = {path: [] for path in members}
         for p, c in inner:
             path = result[p][: len(block) + 1]
@@ -140,19 +140,14 @@ def _split(
     paths: dict[int, Path],
 ) -> bool:
     """Divides a block by how often the run comes into it from the others; False where that is as often for all of its ops."""
-    before: dict[int, list[int]] = {}
-    for p, c in edges:
-        before.setdefault(c, []).append(p)
+    before = grouped((c, p) for p, c in edges)
     turns: dict[int, int] = {}
     for op in ops:
         own = units[op] == unit
         known = [turns[p] + (own and units[p] != unit) for p in before.get(op, ()) if p in turns]
         if known or own or units[op] in cyclic:
             turns[op] = max(known, default=0)
-    pieces: dict[int, list[int]] = {}
-    for op in ops:
-        if units[op] == unit:
-            pieces.setdefault(turns[op], []).append(op)
+    pieces = grouped((turns[op], op) for op in ops if units[op] == unit)
     if len(pieces) < 2:
         return False
     taken, name, number = set(units.values()), unit[-1], 1

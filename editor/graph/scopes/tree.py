@@ -14,6 +14,7 @@ import numpy as np
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.scopes.cycles import without_cycles
 from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
+from editor.groups import grouped
 
 _MIN_MEMBERS, _MIN_MEMBER_OPS = 3, 4
 _MAX_SIZE_RATIO = 2.0
@@ -27,10 +28,7 @@ _SHARED, _FIRST, _LAST = "shared ops", "first ops", "last ops"
 
 def repeated_blocks(sizes: Mapping[Path, int], total: int) -> set[Path]:
     """The outermost repeated blocks (the layers), given the number of ops of every block."""
-    lists: dict[str, list[Path]] = {}
-    for path in sizes:
-        if path and is_numbered(path[-1]):
-            lists.setdefault(pattern_of(path), []).append(path)
+    lists = grouped((pattern_of(path), path) for path in sizes if path and is_numbered(path[-1]))
     inner = Counter(
         path[:depth] for paths in lists.values() for path in paths for depth in range(1, len(path))
     )
@@ -192,10 +190,7 @@ class Scopes:
     @cached_property
     def by_pattern(self) -> dict[str, list[int]]:
         """Pattern of a path -> numbers of the blocks with such a path."""
-        result: dict[str, list[int]] = {}
-        for scope in self.scopes[1:]:
-            result.setdefault(scope.pattern, []).append(scope.number)
-        return result
+        return grouped((scope.pattern, scope.number) for scope in self.scopes[1:])
 
     @cached_property
     def repeated(self) -> frozenset[int]:
@@ -227,10 +222,11 @@ class Scopes:
     def layers_in(self, number: int) -> int:
         """Number of layers among the children of a block where they are most of its ops; else 0."""
         block = self.scopes[number]
-        kinds: dict[str, list[int]] = {}
-        for child in block.children:
-            if is_numbered(self.scopes[child].path[-1]):
-                kinds.setdefault(self.scopes[child].pattern, []).append(child)
+        kinds = grouped(
+            (self.scopes[child].pattern, child)
+            for child in block.children
+            if is_numbered(self.scopes[child].path[-1])
+        )
         most = max(kinds.values(), key=len, default=[])
         held = sum(len(self.scopes[child].ops) for child in most)
         layers = len(most) > 2 and not self.repeated.isdisjoint(most)
@@ -342,10 +338,7 @@ class _Tree:
         if parent >= 0:
             self.scopes[parent].children.append(scope.number)
         own = [(op, rest) for op, rest in items if not rest]
-        inner: dict[str, list[tuple[int, Path]]] = {}
-        for op, rest in items:
-            if rest:
-                inner.setdefault(rest[0], []).append((op, rest[1:]))
+        inner = grouped((rest[0], (op, rest[1:])) for op, rest in items if rest)
         if len(own) > _MAX_CHILDREN:
             self._add_runs(scope, _RUN_OF_OPS, [[item] for item in own])
         else:
@@ -370,11 +363,9 @@ class _Tree:
 
 
 def _set_identical(graph: Graph, scopes: list[Scope]) -> None:
-    groups: dict[tuple[str, bytes], list[int]] = {}
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(graph.op_types))}
     kind = np.array([kinds[name] for name in graph.op_types], np.int32)
-    for scope in scopes[1:]:
-        groups.setdefault((scope.pattern, kind[scope.ops].tobytes()), []).append(scope.number)
+    groups = grouped(((s.pattern, kind[s.ops].tobytes()), s.number) for s in scopes[1:])
     for numbers in groups.values():
         for number in numbers:
             scopes[number].identical = tuple(numbers)
@@ -382,11 +373,11 @@ def _set_identical(graph: Graph, scopes: list[Scope]) -> None:
 
 def _tell_apart(scopes: list[Scope]) -> None:
     """Blocks of lists that are called the same are labelled with what contains the list: "encoder.layers.0"."""
-    named: dict[str, list[tuple[Scope, Path]]] = {}
-    for scope in scopes[1:]:
-        if any(map(is_numbered, scope.path)):
-            name, before = _short_name(scope.path)
-            named.setdefault(name, []).append((scope, before))
+    listed = [scope for scope in scopes[1:] if any(map(is_numbered, scope.path))]
+    short = [_short_name(scope.path) for scope in listed]
+    named = grouped(
+        (name, (scope, before)) for scope, (name, before) in zip(listed, short, strict=True)
+    )
     for group in named.values():
         if len({before for _, before in group}) > 1:
             for scope, before in group:

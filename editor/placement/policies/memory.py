@@ -12,6 +12,7 @@ from editor.errors import EditorError
 from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.graph.states import states_of
+from editor.groups import grouped
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.latency import (
@@ -328,9 +329,7 @@ def _regions(problem: Problem, label: Ints, full: Bools) -> list[Ints]:
     for one, other in zip(source[inside].tolist(), reader[inside].tolist(), strict=True):
         a, b = root(one), root(other)
         parent[max(a, b)] = min(a, b)
-    members: dict[int, list[int]] = {}
-    for node in np.flatnonzero(full[label]).tolist():
-        members.setdefault(root(node), []).append(node)
+    members = grouped((root(node), node) for node in np.flatnonzero(full[label]).tolist())
     regions = [np.array(nodes, np.int64) for nodes in members.values()]
     work = [float(problem.time[nodes].max(axis=1).sum()) for nodes in regions]
     largest = sorted(range(len(regions)), key=lambda i: -work[i])[:_MOST_REGIONS]

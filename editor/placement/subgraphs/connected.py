@@ -275,9 +275,7 @@ def _topological_numbers(network: _Network, group: list[int]) -> dict[int, int]:
             if u < network.ops and a != b and b not in after[a]:
                 after[a].add(b)
                 waiting[b] += 1
-    first = {}
-    for v in range(network.ops - 1, -1, -1):
-        first[group[v]] = v
+    first = {group[v]: v for v in range(network.ops - 1, -1, -1)}
     ready = sorted((g for g in with_ops if not waiting[g]), key=lambda g: -first[g])
     ranks: dict[int, int] = {}
     while ready:

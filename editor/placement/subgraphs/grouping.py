@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from editor.graph.graph import Graph, Ints
+from editor.groups import grouped
 
 UNPLACED = -1
 """Number for an op without a subgraph of its own: a constant, copied into each subgraph that reads it."""
@@ -25,10 +26,7 @@ def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
             distance[op] = max(
                 (distance[s] + 1 for s in graph.successors[op].tolist() if is_placed[s]), default=0
             )
-    by_level: dict[int, list[int]] = {}
-    for op in graph.order.tolist():
-        if is_placed[op]:
-            by_level.setdefault(distance[op], []).append(op)
+    by_level = grouped((distance[op], op) for op in graph.order.tolist() if is_placed[op])
     subgraph_of_op = np.full(len(graph), UNPLACED, np.int64)
     current, number = -1, -1
     for level in sorted(by_level, reverse=True):

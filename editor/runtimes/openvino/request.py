@@ -268,17 +268,16 @@ def kernel_times(
     request = compile_model(submodel, device, CompileOptions(threads), {"PERF_COUNT": "YES"}, model)
     request.run(inputs)
     ops = _ops_of_kernels(graph, submodel, request, made_up)
-    runs: list[tuple[float, list[KernelTime]]] = []
-    for _ in runs_within(seconds):
-        runs.append(
-            (
-                seconds_of(partial(request.run, inputs)),
-                [
-                    KernelTime(p.node_type, ops.get(p.node_name, ()), p.real_time.total_seconds())
-                    for p in request.request.profiling_info
-                ],
-            )
+    runs: list[tuple[float, list[KernelTime]]] = [
+        (
+            seconds_of(partial(request.run, inputs)),
+            [
+                KernelTime(p.node_type, ops.get(p.node_name, ()), p.real_time.total_seconds())
+                for p in request.request.profiling_info
+            ],
         )
+        for _ in runs_within(seconds)
+    ]
     return median_of_quiet_runs(runs[1:])
 
 
