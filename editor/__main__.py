@@ -396,7 +396,7 @@ def _add_accuracy_command(commands: Any) -> None:
     accuracy = _add(
         commands,
         "accuracy",
-        "accuracy_commands.accuracy",
+        "measure_commands.accuracy",
         "where a plan loses accuracy: each tensor against a reference, and the first op that leaves the tolerance",
         _plan,
         _threads,
@@ -672,7 +672,7 @@ def _add_diff_command(commands: Any) -> None:
     diff = _add(
         commands,
         "diff",
-        "diff_commands.diff",
+        "audit_commands.diff",
         "what came, went and changed between two versions of a model, and where the same devices put each",
         _json,
         _define,

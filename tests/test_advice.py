@@ -15,8 +15,7 @@ from onnx import numpy_helper, parser
 import editor
 from editor.advice.advice import TOLERANCE
 from editor.advice.idea import Facts
-from editor.advice.rewriting import IDEAS, rewritten
-from editor.advice.whole import WHOLE
+from editor.advice.rewriting import IDEAS, WHOLE, rewritten
 from editor.errors import EditorError, ExecutionError
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_profile import DeviceProfile, save_profile

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from editor.advice.idea import Facts
-from editor.advice.rewriting import fitting, rewritten
-from editor.advice.whole import WHOLE
+from editor.advice.rewriting import WHOLE, fitting, rewritten
 from editor.errors import EditorError, ExecutionError, ModelError
 from editor.execution.executor import compile_whole
 from editor.execution.invented_inputs import random_inputs
@@ -56,14 +55,14 @@ class Advice:
     seconds_before: float
     kind: Kind
     """Of the seconds."""
-    difference: float | None
+    difference: float | None = None
     """Largest difference of an output to the model's own on ONNX Runtime's CPU, as a share of the output's largest
     magnitude; None where it was not compared."""
-    problem: str
+    problem: str = ""
     """Why it was not compared, or not solved; "" where it was."""
-    model: Path | None
+    model: Path | None = None
     """The new model; None where it was not kept, because it does not help or no folder was given."""
-    placement: Placement | None
+    placement: Placement | None = None
     """Of the new model, where that was kept."""
 
     @property
@@ -161,8 +160,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
 
 def _refused(placement: Placement) -> list[int]:
     """Ops that fell back from the device that was wanted for them."""
-    found = fallbacks(placement, _costs(placement))
-    return sorted({op for one in found for op in one.ops})
+    return sorted({op for one in fallbacks(placement, _costs(placement)) for op in one.ops})
 
 
 def _around(graph: Graph, ops: list[int]) -> frozenset[str]:
@@ -177,26 +175,9 @@ def _outputs(graph: Graph, inputs: dict[str, Value]) -> dict[str, Any]:
 
 def _untried(placement: Placement, name: str, title: str, refused: int) -> Advice:
     """The advice of an idea that changes nothing."""
-    seconds, subgraphs = (
-        placement.price(costs_of_plan(placement)[0]).total,
-        len(placement.subgraphs),
-    )
-    return Advice(
-        name,
-        title,
-        (),
-        refused,
-        refused,
-        subgraphs,
-        subgraphs,
-        seconds,
-        seconds,
-        Kind.ESTIMATE,
-        None,
-        "",
-        None,
-        None,
-    )
+    seconds = placement.price(costs_of_plan(placement)[0]).total
+    parts = len(placement.subgraphs)
+    return Advice(name, title, (), refused, refused, parts, parts, seconds, seconds, Kind.ESTIMATE)
 
 
 def _tried(
@@ -235,9 +216,8 @@ def _tried(
 
 def _solved(placement: Placement, graph: Graph) -> Placement:
     """The same decisions for a new model; pins of ops that it lacks are left out."""
-    keys = graph.key_index.keys()
     settings = placement.settings
-    kept = {key: label for key, label in settings.pins.items() if key in keys}
+    kept = {key: label for key, label in settings.pins.items() if key in graph.key_index}
     options = {k: v for k, v in settings.policy_options.items() if (k, v) != ("costs", "measured")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

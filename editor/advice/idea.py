@@ -51,16 +51,21 @@ class Idea(RewriteRuleClassBase):
         """Whether the idea holds for these values."""
         return True
 
-    def shape(self, value: ir.Value) -> tuple[int, ...] | None:
-        """The shape of a tensor; None where a size of it is not known."""
-        shape = self.facts.shapes.get(value.name or "")
+    def shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
+        """The shape of a tensor; None where a size of it is not known, or there is none."""
+        shape = None if value is None else self.facts.shapes.get(value.name or "")
         if shape is None or not all(isinstance(size, int) for size in shape):
             return None
         return tuple(int(size) for size in shape)
 
-    def is_float(self, value: ir.Value) -> bool:
+    def is_float(self, value: ir.Value | None) -> bool:
         """Whether a tensor has a type of floating point."""
-        return self.facts.types.get(value.name or "", "") in ("float32", "float16", "float64")
+        kind = "" if value is None else self.facts.types.get(value.name or "", "")
+        return kind in ("float32", "float16", "float64")
+
+    def added(self) -> ir.Value | None:
+        """The third input of the last op, which products and norms add; None where it has none."""
+        return self.root.inputs[2] if len(self.root.inputs) > 2 else None
 
     def like(self, op: Any, value: ir.Value, number: float) -> Any:
         """A constant of the type of a tensor."""
@@ -71,6 +76,14 @@ class Idea(RewriteRuleClassBase):
         if self.opset < 18:
             return op.ReduceMean(value, axes=list(axes), keepdims=1)
         return op.ReduceMean(value, whole_numbers(op, axes), keepdims=1)
+
+
+class UnaryIdea(Idea):
+    """An idea for ops of one type, which have one input."""
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        (only,) = self.types
+        return getattr(op, only)(x)
 
 
 def whole_numbers(op: Any, numbers: Sequence[int]) -> Any:

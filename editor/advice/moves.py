@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from editor.advice.idea import Idea, known, whole_numbers
+from editor.advice.idea import Idea, UnaryIdea, known, whole_numbers
 
 
-class TransposeOfFewerAxes(Idea):
+class TransposeOfFewerAxes(UnaryIdea):
     """Axes that stay beside each other are one: windows of six axes are moved as four."""
 
     title = "Transpose of five axes and more by one of fewer"
     types = frozenset({"Transpose"})
 
-    def pattern(self, op: Any, x: Any) -> Any:
-        return op.Transpose(x)
-
     def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
-        shape = None if x is None else self.shape(x)
+        shape = self.shape(x)
         return shape is not None and len(shape) > 4 and len(_runs(root, len(shape))) < len(shape)
 
     def rewrite(self, op: Any, x: ir.Value) -> Any:
@@ -61,7 +58,7 @@ class SplitInTwo(Idea):
         return op.Split(x, _allow_other_inputs=True, _outputs=names)
 
     def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
-        shape = None if x is None else self.shape(x)
+        shape = self.shape(x)
         return shape is not None and self._ends(root, shape) is not None
 
     def rewrite(self, op: Any, x: ir.Value, **values: ir.Value) -> Any:
@@ -92,12 +89,11 @@ class SplitInThree(SplitInTwo):
     parts = 3
 
 
-class _Moved(Idea):
+class _Moved(UnaryIdea):
     """By Reshape, Transpose and Reshape."""
 
     def fits(self, root: ir.Node, x: ir.Value | None = None, **values: Any) -> bool:
-        shape = None if x is None else self.shape(x)
-        return shape is not None and len(shape) == 4
+        return len(self.shape(x) or ()) == 4
 
     def block(self, x: ir.Value) -> tuple[int, tuple[int, ...]]:
         """The size of the blocks, and the four sizes of x."""
@@ -117,19 +113,14 @@ class DepthToSpaceByTranspose(_Moved):
     title = "DepthToSpace by Reshape and Transpose"
     types = frozenset({"DepthToSpace"})
 
-    def pattern(self, op: Any, x: Any) -> Any:
-        return op.DepthToSpace(x)
-
     def rewrite(self, op: Any, x: ir.Value) -> Any:
         size, (batch, depth, high, wide) = self.block(x)
         left = depth // size**2
         together = [batch, left, high * size, wide * size]
+        apart, order = [batch, size, size, left, high, wide], [0, 3, 4, 1, 5, 2]
         if self.root.attributes.get_string("mode") == "CRD":
-            apart = [batch, left, size, size, high, wide]
-            return self.moved(op, x, apart, [0, 1, 4, 2, 5, 3], together)
-        return self.moved(
-            op, x, [batch, size, size, left, high, wide], [0, 3, 4, 1, 5, 2], together
-        )
+            apart, order = [batch, left, size, size, high, wide], [0, 1, 4, 2, 5, 3]
+        return self.moved(op, x, apart, order, together)
 
 
 class SpaceToDepthByTranspose(_Moved):
@@ -137,9 +128,6 @@ class SpaceToDepthByTranspose(_Moved):
 
     title = "SpaceToDepth by Reshape and Transpose"
     types = frozenset({"SpaceToDepth"})
-
-    def pattern(self, op: Any, x: Any) -> Any:
-        return op.SpaceToDepth(x)
 
     def rewrite(self, op: Any, x: ir.Value) -> Any:
         size, (batch, depth, high, wide) = self.block(x)
@@ -161,7 +149,7 @@ class ReflectBySlices(Idea):
     def fits(
         self, root: ir.Node, x: ir.Value | None = None, pads: ir.Value | None = None, **values: Any
     ) -> bool:
-        numbers, shape = known(pads), None if x is None else self.shape(x)
+        numbers, shape = known(pads), self.shape(x)
         if numbers is None or shape is None or len(root.inputs) > 3:
             return False
         rank = len(shape)
@@ -176,13 +164,9 @@ class ReflectBySlices(Idea):
         rank, made = numbers.size // 2, x
         for axis in range(rank):
             before, after = int(numbers[axis]), int(numbers[axis + rank])
-            parts = [made]
-            if before:
-                parts.insert(0, self._part(op, made, axis, before, 0))
-            if after:
-                parts.append(self._part(op, made, axis, -2, -2 - after))
-            if len(parts) > 1:
-                made = op.Concat(*parts, axis=axis)
+            parts = [self._part(op, made, axis, before, 0)] if before else []
+            parts += [made, *([self._part(op, made, axis, -2, -2 - after)] if after else [])]
+            made = op.Concat(*parts, axis=axis) if len(parts) > 1 else made
         return op.Identity(made) if made is x else made
 
     def _part(self, op: Any, value: Any, axis: int, start: int, end: int) -> Any:
@@ -235,7 +219,7 @@ class ResizeByRepeat(Idea):
 
     def _times(self, x: ir.Value | None, y: ir.Value | None) -> tuple[int, int] | None:
         """How often rows and columns are repeated; None where that is not a whole number."""
-        before, after = (None if value is None else self.shape(value) for value in (x, y))
+        before, after = self.shape(x), self.shape(y)
         if before is None or after is None or len(before) != 4 or before[:2] != after[:2]:
             return None
         if any(new % old for old, new in zip(before, after, strict=True)):
@@ -260,10 +244,8 @@ class ExpandByMul(Idea):
     def fits(
         self, root: ir.Node, x: ir.Value | None = None, y: ir.Value | None = None, **values: Any
     ) -> bool:
-        sizes = None if y is None else self.shape(y)
-        return (
-            sizes is not None and x is not None and self.is_float(x) and prod(sizes) <= _MOST_ONES
-        )
+        sizes = self.shape(y)
+        return sizes is not None and self.is_float(x) and prod(sizes) <= _MOST_ONES
 
     def rewrite(self, op: Any, x: ir.Value, shape: ir.Value, y: ir.Value) -> Any:
         ones = np.ones(self.shape(y) or (), self.facts.types[x.name or ""])
@@ -282,7 +264,7 @@ class NarrowIndices(Idea):
     def fits(
         self, root: ir.Node, data: ir.Value | None = None, indices: ir.Value | None = None, **_: Any
     ) -> bool:
-        shape = None if data is None else self.shape(data)
+        shape = self.shape(data)
         kind = "" if indices is None else self.facts.types.get(indices.name or "", "")
         return kind == "int64" and shape is not None and max(shape, default=0) < 2**31
 

@@ -1,25 +1,38 @@
-"""Rewrites a copy of a model by one idea; runs in the sandbox, because it reads the model."""
+"""Rewrites a copy of a model by one idea, or by a form of the whole model; runs in the sandbox, because it reads the model.
+
+Forms of the whole are tried whatever ops a device refuses, and said only where one of these is no longer refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
+from onnxscript.optimizer import fold_constants
 from onnxscript.rewriter import RewriteRuleSet
 
-from editor.advice.activations import (
+from editor.advice.arithmetic import (
     ClipByMinMax,
+    ConvTransposeByConv,
     ErfByTanh,
     GeluAsOne,
     GeluByParts,
+    GemmByParts,
     HardSwishAsOne,
     HardSwishByParts,
+    LayerNormAsOne,
+    LayerNormByParts,
+    MatMulAddAsGemm,
+    MeanAsPool,
     MishAsOne,
     MishByParts,
+    PoolAsMean,
 )
 from editor.advice.idea import Facts, Idea
-from editor.advice.means import LayerNormAsOne, LayerNormByParts, MeanAsPool, PoolAsMean
 from editor.advice.moves import (
     DepthToSpaceByTranspose,
     ExpandByMul,
@@ -31,13 +44,50 @@ from editor.advice.moves import (
     SplitInTwo,
     TransposeOfFewerAxes,
 )
-from editor.advice.products import ConvTransposeByConv, GemmByParts, MatMulAddAsGemm
-from editor.advice.whole import WHOLE
 from editor.errors import ExecutionError, ModelError
 from editor.files import copy_atomic, inside, write_atomic
+from editor.graph.attributes import at_opset
 from editor.graph.external_data import external_data_folder, locations_of, weights_problem
 from editor.graph.model_file import file_sha256, read_model
 from editor.runtimes.base import summarize_error
+
+_MOST_BYTES = 1 << 28
+"""Of a tensor that is computed beforehand, and of one that it is computed from."""
+_OPSETS = (11, 13, 17, 21)
+"""Versions that compilers of devices ask for."""
+
+
+@dataclass(frozen=True)
+class WholeForm:
+    """One form of a whole model for another."""
+
+    title: str
+    """Says what becomes of the model."""
+    changed: Callable[[ir.Model, Path], ir.Model | None]
+    """Makes it of a model, whose weights may be below a folder; None where it is the same or cannot be made."""
+
+
+def _folded(model: ir.Model, folder: Path) -> ir.Model | None:
+    """Weights in place of the ops that compute them."""
+    ir.external_data.set_base_dir(model.graph, folder)
+    limits = {"input_size_limit": _MOST_BYTES, "output_size_limit": _MOST_BYTES}
+    return model if fold_constants(model, **limits).modified else None
+
+
+def _at_opset(version: int, model: ir.Model, folder: Path) -> ir.Model | None:
+    """All ops at a version of the operator set."""
+    made = at_opset(ir.serde.serialize_model(model), version)
+    return None if made is None else ir.serde.deserialize_model(made)
+
+
+WHOLE: dict[str, WholeForm] = {
+    "FoldConstants": WholeForm("Constants computed beforehand", _folded),
+    **{
+        f"Opset{version}": WholeForm(f"All ops at opset {version}", partial(_at_opset, version))
+        for version in _OPSETS
+    },
+}
+
 
 IDEAS: tuple[type[Idea], ...] = (
     HardSwishByParts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -54,3 +54,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.item() if hasattr(value, "item") else value
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Prints notes where they do not mix with an answer."""
+    for text in notes:
+        print(f"note: {text}", file=sys.stderr)

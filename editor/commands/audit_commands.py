@@ -1,22 +1,25 @@
-"""Commands that look at configurations that exist, and at ops that a device refuses."""
+"""Commands that look at configurations that exist, at ops that a device refuses, and at two versions of a model."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import editor
-from editor.commands.answers import NOT_MET, answer
+from editor.commands.answers import NOT_MET, answer, print_notes
 from editor.errors import EditorError
+from editor.files import json_text, write_atomic
 from editor.kinds import too_close
-from editor.text import human_seconds, pluralize
-from editor.workspace.audits import Audit, audit_genai, json_of, text_of
-from editor.workspace.audits import audit as audited
+from editor.text import csv_text, human_seconds, pluralize
+from editor.workspace import audits, diffs
+from editor.workspace.diffs import ModelDiff
 from editor.workspace.plan import Plan
 
-if TYPE_CHECKING:  # it takes seconds to import, and `audit` does not need it
+if TYPE_CHECKING:
     from editor.advice.advice import Advice
 
 
@@ -29,12 +32,11 @@ def audit(options: argparse.Namespace) -> int:
         )
     unmet = [(one, r) for one in found for r in options.require if not one.meets(r)]
     if options.json:
-        print(json_of(found, options.require))
+        print(audits.json_of(found, options.require))
     for one in found:
-        for text in one.unchecked:
-            print(f"note: {text}", file=sys.stderr)
+        print_notes(one.unchecked)
         if not options.json:
-            print(text_of(one))
+            print(audits.text_of(one))
             for r in options.require:
                 said = "met" if one.meets(r) else "NOT MET"
                 print(f"required {r}: {one.share(r):.1%} ({one.kind}): {said}")
@@ -43,16 +45,16 @@ def audit(options: argparse.Namespace) -> int:
     return NOT_MET if unmet else 0
 
 
-def _audits(options: argparse.Namespace) -> list[Audit]:
+def _audits(options: argparse.Namespace) -> list[audits.Audit]:
     define = dict(options.define)
     if options.genai is not None:
         if options.model is not None or options.session_options is not None:
             raise EditorError("--genai takes the models and options of its folder; name no others")
-        return audit_genai(options.genai, define, options.seconds)
+        return audits.audit_genai(options.genai, define, options.seconds)
     if options.model is None:
         raise EditorError("which model? Name its file, or a folder with --genai")
     return [
-        audited(
+        audits.audit(
             options.model,
             options.providers,
             hetero=options.hetero,
@@ -112,10 +114,51 @@ def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
     if options.out is None:
         raise EditorError("--repro writes a folder; say where with --out DIR")
     found = plan.write_reproduction(options.repro, options.out, options.device)
-    for text in found.notes:
-        print(f"note: {text}", file=sys.stderr)
+    print_notes(found.notes)
     lines = [f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}"]
     if found.random_weights:
         lines.append(f"random, not the model's: {', '.join(found.random_weights)}")
     answer(options, found, "\n".join([*lines, *(f"wrote {path}" for path in found.paths)]))
     return 0
+
+
+_SUFFIXES = (".json", ".csv")
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Compares two models."""
+    out: Path | None = options.out
+    if out is not None and out.suffix not in (*_SUFFIXES, ""):
+        raise EditorError(f"--out {out}: name a file that ends in .json or .csv, or a folder")
+    devices = None if options.devices == "none" else options.devices
+    found = editor.diff(
+        options.before, options.after, devices, options.policy, define=dict(options.define)
+    )
+    print_notes(found.notes)
+    print(json.dumps(found.as_dict()) if options.json else diffs.text_of(found))
+    if out is not None:
+        for path in _write(found, out):
+            print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+def _write(found: ModelDiff, out: Path) -> list[Path]:
+    """The files; of a folder also the plans, which ``open`` shows."""
+    wanted = [out] if out.suffix else [out / f"diff{suffix}" for suffix in _SUFFIXES]
+    paths = [
+        write_atomic(
+            path,
+            json_text(found.as_dict())
+            if path.suffix == ".json"
+            else csv_text(diffs.COLUMNS, diffs.rows_of(found)),
+        )
+        for path in wanted
+    ]
+    if not out.suffix:
+        names = ("before.json", "after.json")
+        paths += [
+            plan.save(out / name)
+            for name, plan in zip(names, found.plans, strict=True)
+            if plan is not None
+        ]
+    return paths

@@ -26,8 +26,8 @@ from onnx import (
 from editor.errors import ExecutionError, ModelError
 from editor.graph.attributes import op_reads
 from editor.graph.dimensions import bind_sizes
-from editor.graph.fixed_sizes import node_of, size_of
 from editor.graph.graph import Bools, Graph, Ints, TensorKind, make_value_info, type_proto
+from editor.graph.inference import node_of, size_of
 from editor.graph.model_file import read_again
 from editor.graph.openvino_ir import is_kept_alive
 from editor.graph.static_values import EXACT_TYPES, StaticValues, read_by

@@ -260,7 +260,7 @@ FORMATS: dict[str, Format] = {
     ),
     "npuw": Format(
         "a plan of groups for the partitioner of OpenVINO's NPU, and a script that checks it and compiles",
-        "editor.exports.npuw:write_npuw",
+        "editor.exports.openvino:write_npuw",
         "OpenVINO NPU: NPUW plan, script",
         models=("openvino",),
         devices=("openvino.NPU",),
@@ -293,17 +293,17 @@ FORMATS: dict[str, Format] = {
     "executorch": Format(
         "op types that the partitioners of ExecuTorch for QNN (`skip_node_op_set`) and Core ML leave alone; written by their "
         "source, not tried here",
-        "editor.exports.executorch:write_executorch",
+        "editor.exports.knobs:write_executorch",
         "ExecuTorch: op types to skip",
         options=(_DEVICE,),
         models=_ONNX,
-        unfit="editor.exports.executorch:unfit",
+        unfit="editor.exports.knobs:unfit_for_executorch",
         takes="programs of PyTorch",
     ),
     "hailo": Format(
         "`start_node_names`, `end_node_names` and `net_input_shapes` of each subgraph for the parser of Hailo's compiler; "
         "written by its examples, not tried here",
-        "editor.exports.hailo:write_hailo",
+        "editor.exports.knobs:write_hailo",
         "Hailo: first and last nodes",
         options=(_DEVICE,),
         models=_ONNX,

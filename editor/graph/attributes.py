@@ -1,4 +1,4 @@
-"""Reads the attributes and bodies of nodes into plain values."""
+"""Reads the attributes and bodies of nodes into plain values; makes models of another version of the operator set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inspect import cleandoc
 from typing import Any
 
 import onnx.defs
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, version_converter
 
 from editor.graph.graph import Attributes, element_name
 
@@ -256,3 +256,17 @@ def attribute_text(attribute: AttributeProto) -> str:
 def attributes_of(node: NodeProto) -> Attributes:
     """All attributes of a node, in the node's order."""
     return tuple((a.name, attribute_text(a)) for a in node.attribute)
+
+
+def at_opset(model: ModelProto, version: int) -> ModelProto | None:
+    """A copy of a model whose ops are of a version; None where they are, or cannot all be.
+
+    ONNX's converter leaves functions and bodies as they are, so that models with such cannot be.
+    """
+    now = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), version)
+    if now == version or model.functions or any(bodies_of(node) for node in model.graph.node):
+        return None
+    try:
+        return version_converter.convert_version(model, version)
+    except RuntimeError:  # there is no way between the versions of an op
+        return None

@@ -2,24 +2,35 @@
 
 ONNX knows neither the ops that ONNX Runtime adds (``com.microsoft``, those of its optimiser, some of the default domain) nor
 the results of a Loop. ONNX Runtime is asked about one op at a time, without weights, so that a model of any size needs little;
-equal ops are asked about once. Bodies are followed.
+equal ops are asked about once. Bodies are followed. Ops that only read sizes which the inputs fix are constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from itertools import count
+from math import prod
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor import custom_ops
 from editor.errors import ModelError
 from editor.graph.attributes import bodies_of, captured_names, op_reads, rename_values
-from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name, type_proto
-from editor.graph.static_values import EXACT_TYPES, StaticValues, fold_shapes, is_static
+from editor.graph.graph import (
+    Graph,
+    Ints,
+    Shape,
+    element_name,
+    make_value_info,
+    shape_of,
+    type_name,
+    type_proto,
+)
+from editor.graph.static_values import EXACT_TYPES, ROOTS, StaticValues, fold_shapes, is_static
 from editor.sandbox.watch import is_killable
 
 Value = tuple[str, Shape | None]
@@ -487,3 +498,64 @@ class _Answers:
         for tensor in graph.initializer:
             values[tensor.name] = (element_name(tensor.data_type), tuple(tensor.dims))
         return [values.get(value.name, _UNKNOWN) for value in body.output]
+
+
+def fixed_sizes(model: ModelProto, replaceable: Collection[str]) -> set[str]:
+    """Outputs of ops that read only sizes, where these follow from the sizes of the model's inputs: they are constants.
+
+    Exporters compute the targets of a Reshape from ``Shape`` ops. Once the sizes of the inputs are fixed, these ops read
+    nothing, and what is computed from their results is constant: ONNX Runtime and OpenVINO evaluate it when they load the
+    model. Placed as work, such a chain of small integers makes a transfer of the whole tensor, and falls off every accelerator.
+
+    Args:
+        model: nodes in topological order; what it declares of other tensors than inputs is not relied on, it may be wrong.
+        replaceable: initializers that a run may replace.
+    """
+    readers = [
+        node
+        for node in model.graph.node
+        if _reads_a_size(node) and node.input[0] not in replaceable
+    ]
+    if not readers:
+        return set()
+    undeclared = ModelProto()
+    undeclared.CopyFrom(model)
+    undeclared.graph.ClearField("value_info")
+    for output in undeclared.graph.output:
+        output.ClearField("type")
+    inferred, _ = infer_types(undeclared)
+    sizes = {t.name for t in model.graph.initializer}
+    return {
+        node.output[0]
+        for node in readers
+        if node.input[0] in sizes or is_static(inferred.get(node.input[0]))
+    }
+
+
+def _reads_a_size(node: NodeProto) -> bool:
+    return (
+        node.op_type in ROOTS
+        and node.domain in ("", "ai.onnx")
+        and len(node.input) == 1
+        and len(node.output) == 1
+        and bool(node.input[0] and node.output[0])
+    )
+
+
+def size_of(graph: Graph, source: ModelProto, op: int) -> Ints:
+    """The result of an op that reads a fixed size (``Graph.op_is_size``)."""
+    node = source.graph.node[op]
+    sizes = np.array(graph.tensor_shapes[int(graph.op_inputs[op][0])], np.int64)
+    if node.op_type == "Size":
+        return np.array(prod(sizes.tolist()), np.int64)
+    ends = {a.name: a.i for a in node.attribute}
+    return sizes[ends.get("start", 0) : ends.get("end", len(sizes))]
+
+
+def node_of(graph: Graph, source: ModelProto, op: int) -> NodeProto:
+    """The node of an op in the model file, or a Constant in place of one that reads a fixed size."""
+    node: NodeProto = source.graph.node[op]
+    if graph.op_is_size[op]:
+        value = numpy_helper.from_array(size_of(graph, source, op))
+        node = helper.make_node("Constant", [], [node.output[0]], node.name, value=value)
+    return node

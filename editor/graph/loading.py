@@ -24,7 +24,7 @@ from editor.graph.external_data import (
     external_tensors,
     missing_of,
 )
-from editor.graph.fixed_sizes import fixed_sizes
+from editor.graph.front_ends import exported, is_module
 from editor.graph.graph import (
     Attributes,
     Bools,
@@ -38,15 +38,14 @@ from editor.graph.graph import (
     byte_size,
     element_name,
 )
-from editor.graph.impossible_sizes import impossible_sizes
-from editor.graph.inference import NeedsSandboxError, infer_types
+from editor.graph.inference import NeedsSandboxError, fixed_sizes, infer_types
 from editor.graph.model_file import drop_weights, model_of_folder, read_with_hash
 from editor.graph.opening import Branches, open_closed, split_define, take_known_branches
 from editor.graph.openvino_ir import inferred_values, is_ir_model, source_format
 from editor.graph.openvino_layers import DOMAIN as OPENVINO
 from editor.graph.openvino_layers import onnx_type
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
-from editor.graph.pytorch import exported, is_module
+from editor.graph.required_sizes import impossible_sizes
 from editor.graph.scopes.paths import module_of
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.sandbox.watch import READING, is_killable

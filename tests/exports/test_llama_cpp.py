@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor.exports.gguf import tensors_of
+from editor.exports.llama_cpp import tensors_of
 
 BOX = [{"name": "GPU", "backendName": "CUDA"}, {"name": "CPU", "backendName": "CPU"}]
 PARTS = ("self_attn.q_proj", "self_attn.o_proj", "mlp.down_proj")
