@@ -31,13 +31,13 @@ from benchmarks.record import record
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement
-from editor.execution.measure.profile import profile_all
-from editor.execution.measure.split_costs import (
+from editor.execution.measure.profile import (
     Split,
     Unsplit,
     all_but_few,
     compiled_splits,
     fitted,
+    profile_all,
     run_in_turns,
     stripes,
 )

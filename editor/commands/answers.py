@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def print_notes(notes: Iterable[str]) -> None:
+def tell_notes(notes: Iterable[str]) -> None:
     """Prints notes where they do not mix with an answer."""
     for text in notes:
         print(f"note: {text}", file=sys.stderr)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import editor
-from editor.commands.answers import NOT_MET, answer, print_notes
+from editor.commands.answers import NOT_MET, answer, tell_notes
 from editor.errors import EditorError
 from editor.files import json_text, write_atomic
 from editor.kinds import too_close
@@ -34,7 +34,7 @@ def audit(options: argparse.Namespace) -> int:
     if options.json:
         print(audits.json_of(found, options.require))
     for one in found:
-        print_notes(one.unchecked)
+        tell_notes(one.unchecked)
         if not options.json:
             print(audits.text_of(one))
             for r in options.require:
@@ -114,7 +114,7 @@ def _write_reproduction(plan: Plan, options: argparse.Namespace) -> int:
     if options.out is None:
         raise EditorError("--repro writes a folder; say where with --out DIR")
     found = plan.write_reproduction(options.repro, options.out, options.device)
-    print_notes(found.notes)
+    tell_notes(found.notes)
     lines = [f"{found.type} {found.key!r} on {found.device}: {found.reason or 'not refused'}"]
     if found.random_weights:
         lines.append(f"random, not the model's: {', '.join(found.random_weights)}")
@@ -134,7 +134,7 @@ def diff(options: argparse.Namespace) -> int:
     found = editor.diff(
         options.before, options.after, devices, options.policy, define=dict(options.define)
     )
-    print_notes(found.notes)
+    tell_notes(found.notes)
     print(json.dumps(found.as_dict()) if options.json else diffs.text_of(found))
     if out is not None:
         for path in _write(found, out):

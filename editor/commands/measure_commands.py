@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 import editor
-from editor.commands.answers import answer, answer_or_write
+from editor.commands.answers import answer, answer_or_write, tell_notes
 from editor.errors import ExecutionError
 from editor.execution.adapter_kit import check_runtime
 from editor.execution.inputs import read_inputs
@@ -226,8 +226,7 @@ def tune(options: argparse.Namespace) -> int:
                 f"unsplit on {baseline.device}: {', '.join(figures if tuned.mode == 'latency' else figures[::-1])}"
                 f"{f'; {evidence}' if evidence else ''}"
             )
-    for sign in tuned.results[0].disturbances:
-        lines.append(f"noisy: {sign}")
+    lines += [f"noisy: {sign}" for sign in tuned.results[0].disturbances]
     lines += _longer(tuned.results[0], options.seconds)
     best = (
         plan
@@ -351,8 +350,7 @@ def accuracy(options: argparse.Namespace) -> int:
             threads=options.threads,
             progress=show,
         )
-    for text in found.notes:
-        print(f"note: {text}", file=sys.stderr)
+    tell_notes(found.notes)
     print(json_text(found.as_dict()) if options.json else text_of(found))
     if options.csv is not None:
         write_atomic(options.csv, csv_text(COLUMNS, map(row_of, found.tensors)))

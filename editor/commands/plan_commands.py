@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import editor
-from editor.commands.answers import answer, answer_or_write, tell_written
+from editor.commands.answers import answer, answer_or_write, tell_notes, tell_written
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
@@ -36,7 +36,7 @@ from editor.placement.remarks import remarks, wrong_types
 from editor.placement.rules import load_rules, match_counts, nearest_type, rule_text
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
-from editor.runtimes.machines.directory import directory
+from editor.runtimes.machines.connection import directory
 from editor.terminal import printable, unprotected
 from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
@@ -54,8 +54,7 @@ _REASON = 140
 
 def print_notes(plan: Plan) -> None:
     """Prints what a person should know of the model and of the devices' runtimes, to standard error."""
-    for note in (*plan.graph.notes, *remarks(plan.placement)):
-        print(f"note: {note}", file=sys.stderr)
+    tell_notes((*plan.graph.notes, *remarks(plan.placement)))
 
 
 def summary(plan: Plan) -> dict[str, Any]:
@@ -236,8 +235,7 @@ def _import_profile(plan: Plan, options: argparse.Namespace) -> int:
 def print_profile_report(plan: Plan, report: ProfileReport, to: TextIO) -> None:
     """Prints what an imported profile covers, and which devices still lack one."""
     print(f"{report.device}: {report.text}", file=to)
-    for problem in report.problems(_SHOWN):
-        print(f"note: {problem}", file=sys.stderr)
+    tell_notes(report.problems(_SHOWN))
     missing = [
         d.name for d in plan.devices if not d.planned and load_profile(plan.graph, d) is None
     ]
@@ -406,8 +404,7 @@ def _wanted(options: argparse.Namespace) -> tuple[dict[str, int], Any, Settings]
 def _fitting(settings: Settings, graph: Graph, asked: Mapping[str, str]) -> Settings:
     """Settings without pins of ops that the model no longer has; those that were asked for stay, and are an error then."""
     gone = [key for key in settings.pins if key not in graph.key_index and key not in asked]
-    for key in gone:
-        print(f"note: the model has no op {key!r} any more; its pin is left out", file=sys.stderr)
+    tell_notes(f"the model has no op {key!r} any more; its pin is left out" for key in gone)
     pins = {key: label for key, label in settings.pins.items() if key not in gone}
     return replace(settings, pins=pins, forced=settings.forced & pins.keys())
 
@@ -468,12 +465,11 @@ def run(options: argparse.Namespace) -> int:
     inputs = (
         read_inputs(plan.graph, options.inputs) if options.inputs else random_inputs(plan.graph)
     )
-    for device in plan.devices:
-        if device.planned and plan.placement.op_counts[device.name]:
-            print(
-                f"note: {device.name} is not on this machine; its subgraphs run on a stand-in",
-                file=sys.stderr,
-            )
+    tell_notes(
+        f"{device.name} is not on this machine; its subgraphs run on a stand-in"
+        for device in plan.devices
+        if device.planned and plan.placement.op_counts[device.name]
+    )
     outputs = plan.run(inputs, strict=options.strict)
     if plan.successor is not None:
         print(
@@ -500,11 +496,7 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
     from editor.execution.inputs import packed
 
     content, odd = packed(outputs)
-    for name in odd:
-        print(
-            f"note: {path} lacks output {name!r}, which is neither numbers nor text",
-            file=sys.stderr,
-        )
+    tell_notes(f"{path} lacks output {name!r}, which is neither numbers nor text" for name in odd)
     write_atomic(path, content)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import editor
-from editor.commands.answers import NOT_MET
+from editor.commands.answers import NOT_MET, tell_notes
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
 from editor.files import file_state
@@ -158,9 +158,9 @@ def watch(options: argparse.Namespace) -> int:
 
 def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Namespace) -> None:
     graph = load_with_sizes(path, dict(options.define))
-    for key in pins:
-        if key not in graph.key_index:
-            print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
+    tell_notes(
+        f"no op {key!r} any more; its pin waits" for key in pins if key not in graph.key_index
+    )
     kept = {key: label for key, label in pins.items() if key in graph.key_index}
     plan = editor.partition(graph, options.devices, options.policy, kept)
     plan.save(options.out / "plan.json")

@@ -95,9 +95,7 @@ def _changed(text: str, before: Entry, after: Entry) -> str:
         for key in before:
             if key not in after:
                 del entry[key]
-        for key, value in after.items():
-            if key not in before or before[key] != value:
-                entry[key] = value
+        entry.update({k: v for k, v in after.items() if k not in before or before[k] != v})
         out = io.StringIO()
         editor.dump([entry], out)
     except (YAMLError, ValueError, TypeError, KeyError):

@@ -142,7 +142,7 @@ class CompiledPlan:
         self._variant: CompiledPlan | None = None
         """With other initializers as inputs. Not this plan itself: in a cycle, memory of devices waits for the collector."""
         self._constants = constants
-        self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
+        self._outputs = list(graph.output_names)
         self._arrivals, self._dead = data_flow(steps, self._outputs)
         self.queues = sum(map(queues, steps)) > 1
         """Whether a run that waits after each subgraph, as a timed one does, takes longer than one that does not"""
@@ -510,6 +510,6 @@ def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
 
     return {
         name: numpy_helper.to_array(proto, str(graph.folder))
-        for name in (graph.tensor_names[tensor] for tensor in graph.outputs.tolist())
+        for name in graph.output_names
         if isinstance(proto := cutter.initializers.get(name), TensorProto)
     }

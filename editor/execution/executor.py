@@ -64,11 +64,10 @@ def compile_placement(
     cutter = Cutter.open(placement.graph, overridden)
     _check_weights(cutter)
     options = CompileOptions(threads, keep=True, requests=requests)
-    by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in(placement.graph.format) if d.planned else d for d in placement.devices}
 
     def step_of(subgraph: Subgraph, submodel: SubModel) -> Step:
-        device, runs_on = by_name[subgraph.device], real[subgraph.device]
+        device, runs_on = placement.by_name[subgraph.device], real[subgraph.device]
         try:
             submodel, executable = compile_subgraph(
                 cutter, placement, subgraph, runs_on, options, submodel

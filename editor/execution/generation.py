@@ -22,9 +22,9 @@ from editor.execution.compiled_plan import (
     memory_space,
     queues,
 )
+from editor.execution.cut import open_submodels
 from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
-from editor.execution.open_sizes import open_submodels
 from editor.graph.graph import Graph
 from editor.graph.states import BEAMS, MASKS, POSITIONS, TOKEN_INPUTS, State, states_of
 from editor.placement.placement import Placement
@@ -317,8 +317,7 @@ class _Phase:
         self._second = [
             s if self._keeping or _is_unshared(s.executable) else s.clone() for s in steps
         ]
-        outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        arrivals, dead = data_flow(steps, {*outputs, *(s.output for s in states)})
+        arrivals, dead = data_flow(steps, {*graph.output_names, *(s.output for s in states)})
         growing = growing_states(steps, may_grow)
         self._work = list(map(_Work.of, steps, growing, arrivals, dead))
         self.growing = list(chain.from_iterable(growing))
@@ -476,15 +475,13 @@ class _Inputs:
     def __init__(self, graph: Graph, states: Sequence[State]) -> None:
         self.graph = graph
         kept = {state.input for state in states}
-        names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-        self.names = [name for name in names if name not in kept]
+        self.names = [name for name in graph.input_names if name not in kept]
         whole = [n for n in self.names if self._dtype(n) in (np.dtype("int64"), np.dtype("int32"))]
         self.ids = next((n for n in TOKEN_INPUTS if n in whole), "") or next(iter(whole), "")
         self.masks = [n for n in self.names if n in MASKS]
         self.positions = [n for n in self.names if n in POSITIONS]
         self.beams = [n for n in self.names if n in BEAMS]
-        outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        others = [n for n in outputs if n not in {state.output for state in states}]
+        others = [n for n in graph.output_names if n not in {state.output for state in states}]
         self.logits = next((n for n in _LOGITS if n in others), "") or next(iter(others), "")
         if not self.ids:
             raise ExecutionError(
@@ -523,14 +520,13 @@ class _Inputs:
     def fed(self, ids: Sequence[int], past: int) -> dict[str, Any]:
         """Tokens with their mask and positions."""
         total = past + len(ids)
-        values = {self.ids: self._repeated(self.ids, ids)}
-        for name in self.masks:
-            values[name] = self._repeated(name, self._first_ones(total))
-        for name in self.positions:
-            values[name] = self._repeated(name, np.arange(past, total))
-        for name in self.beams:
-            values[name] = np.arange(self._batch, dtype=self._dtype(name))
-        return values
+        ones, positions = self._first_ones(total), np.arange(past, total)
+        return {
+            self.ids: self._repeated(self.ids, ids),
+            **{name: self._repeated(name, ones) for name in self.masks},
+            **{name: self._repeated(name, positions) for name in self.positions},
+            **{name: np.arange(self._batch, dtype=self._dtype(name)) for name in self.beams},
+        }
 
     def _first_ones(self, count: int) -> Any:
         """So many of the ones of a mask, which are made once."""
@@ -585,7 +581,6 @@ def _steps_of(
     placement: Placement, options: CompileOptions, known: Sequence[Step], keep_states: bool = False
 ) -> list[Step]:
     """The compiled subgraphs of a placement; those that are known from another one share code and weights."""
-    devices = {d.name: d for d in placement.devices}
     there = {(step.device.name, _content(step.submodel)): step for step in known}
     steps = []
     graph = placement.graph
@@ -593,7 +588,7 @@ def _steps_of(
     options = replace(options, alone=len(parts) == 1)
     for part in parts:
         number = int(part.label.rpartition(" ")[2])
-        device = devices[placement.subgraphs[number].device]
+        device = placement.by_name[placement.subgraphs[number].device]
         same = there.get((device.name, _content(part)))
         if same is None:
             steps.append(_step(graph, number, part, device, options))

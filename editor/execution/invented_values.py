@@ -350,11 +350,12 @@ class Inventor:
 def _numbers(graph: Graph) -> Mapping[str, int]:
     """The constants of a model that are one whole number."""
     source = read_model(graph.path)
-    found = {tensor.name: tensor for tensor in source.graph.initializer}
-    for node in source.graph.node:
-        for attribute in node.attribute:
-            if attribute.name == "value" and attribute.HasField("t") and node.output:
-                found[node.output[0]] = attribute.t
+    found = {tensor.name: tensor for tensor in source.graph.initializer} | {
+        node.output[0]: attribute.t
+        for node in source.graph.node
+        for attribute in node.attribute
+        if attribute.name == "value" and attribute.HasField("t") and node.output
+    }
     numbers = {
         name: int(numpy_helper.to_array(tensor).reshape(-1)[0])
         for name, tensor in found.items()

@@ -122,8 +122,10 @@ def _result(
     said = f"{known[:1].upper()}{known[1:]} {figure}"
     said = f"Measured {tokens} ({known} {figure} a run)" if tokens else said
     doubts = stand_ins(placement, costs)
-    for what, whose in assumed_figures(placement, costs).items():
-        doubts.append(f"{what} of {joined([names[name] for name in whose])} assumed")
+    doubts += [
+        f"{what} of {joined([names[name] for name in whose])} assumed"
+        for what, whose in assumed_figures(placement, costs).items()
+    ]
     doubts += [] if report["tokens"] else ["this plan was not measured"]
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)

@@ -312,10 +312,10 @@ FORMATS: dict[str, Format] = {
     "litert": Format(
         "numbers of the operators of a TensorFlow Lite file that stay off a delegate, and the range for "
         "`first_delegate_node_index`; written by its source, not tried here",
-        "editor.exports.litert:write_litert",
+        "editor.exports.knobs:write_litert",
         "LiteRT: operators to skip",
         options=(_DEVICE,),
-        unfit="editor.exports.litert:unfit",
+        unfit="editor.exports.knobs:unfit",
         takes="TensorFlow Lite files",
         devices=("edgetpu", "litert"),
     ),

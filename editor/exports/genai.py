@@ -13,7 +13,7 @@ from typing import Any
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
-from editor.execution.open_sizes import open_submodels
+from editor.execution.cut import open_submodels
 from editor.exports.model_copy import write_submodel
 from editor.exports.onnxruntime import runs_on
 from editor.exports.shortfall import shortfall
@@ -112,7 +112,6 @@ def _stages(
         parts = open_submodels(placement.graph, placement.ops_of_subgraphs())
     except ExecutionError as error:
         raise ExportError(str(error)) from error
-    devices = {d.name: d for d in placement.devices}
     stages, written = [], []
     for number, part in enumerate(parts):
         subgraph = placement.subgraphs[int(part.label.rpartition(" ")[2])]
@@ -122,7 +121,7 @@ def _stages(
             "filename": f"{name}.onnx",
             "inputs": list(part.inputs),
             "outputs": list(part.outputs),
-            "session_options": _options(devices[subgraph.device]),
+            "session_options": _options(placement.by_name[subgraph.device]),
         }
         if number == len(parts) - 1:
             stage["is_lm_head"] = False

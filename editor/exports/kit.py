@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from math import prod
@@ -645,18 +645,14 @@ def _ops(graph: Graph, model: ModelProto) -> dict[str, str]:
     }
 
 
-def _inputs(graph: Graph, submodel: SubModel) -> list[dict[str, Any]]:
-    """Inputs of a sub-model: name, type, and shape, None where it is unknown before a run."""
-    found: list[dict[str, Any]] = []
+def _inputs(graph: Graph, submodel: SubModel) -> Iterator[dict[str, Any]]:
+    """Yields the inputs of a sub-model: name, type, and shape, None where it is unknown before a run."""
     for name in submodel.inputs:
         tensor = graph.tensor_index[name]
         shape = graph.tensor_shapes[tensor]
         known = shape is not None and all(isinstance(d, int) for d in shape)
-        found.append(
-            {
-                "name": name,
-                "type": graph.tensor_types[tensor],
-                "shape": list(shape or ()) if known else None,
-            }
-        )
-    return found
+        yield {
+            "name": name,
+            "type": graph.tensor_types[tensor],
+            "shape": list(shape or ()) if known else None,
+        }

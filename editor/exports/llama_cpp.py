@@ -194,26 +194,23 @@ def _possible(on: dict[Module, set[str]]) -> list[str]:
     return [name for name in names if _module_of(name, on) is not None]
 
 
-def _patterns(layers: dict[int, list[str]]) -> list[str]:
-    """Patterns that are found in these names only; layers with the same tensors share one."""
+def _patterns(layers: dict[int, list[str]]) -> Iterator[str]:
+    """Yields patterns that are found in these names only; layers with the same tensors share one."""
     alike = grouped(
         (tuple(name.removeprefix(f"blk.{layer}.") for name in names), layer)
         for layer, names in sorted(layers.items())
     )
-    found = []
     for rest, numbers in alike.items():
         block = rf"blk\.({'|'.join(map(str, numbers))})\." if numbers[0] >= 0 else ""
-        found.append(f"^{block}({'|'.join(map(re.escape, rest))})$")
-    return found
+        yield f"^{block}({'|'.join(map(re.escape, rest))})$"
 
 
 def _buffers(placement: Placement, given: str) -> dict[str, str]:
     """Device -> what llama.cpp calls its memory, where that is given or known."""
-    devices = {d.name: d for d in placement.devices}
-    known = {name: _known_buffer(d) for name, d in devices.items()}
+    known = {d.name: _known_buffer(d) for d in placement.devices}
     for pair in filter(None, given.split(",")):
         name, _, buffer = pair.strip().rpartition("=")
-        check_one_of(name, devices, "buffers: the plan has no device", ExportError)
+        check_one_of(name, placement.by_name, "buffers: the plan has no device", ExportError)
         if not _BUFFER.fullmatch(buffer):
             raise ExportError(f"buffers: {buffer!r} is no name of a buffer, such as Vulkan0 or CPU")
         known[name] = buffer

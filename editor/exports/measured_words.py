@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from editor.exports.benchmark_file import DATE
@@ -12,8 +12,8 @@ from editor.kinds import Kind
 from editor.text import human_joules, human_seconds, pluralize
 
 
-def _speed(measured: Mapping[str, Any]) -> list[str]:
-    """How fast the plan and the unsplit model are."""
+def _speed(measured: Mapping[str, Any]) -> Iterator[str]:
+    """Says how fast the plan and the unsplit model are."""
     low, high = measured["interval"]
     many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
     times = f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %)"
@@ -27,7 +27,7 @@ def _speed(measured: Mapping[str, Any]) -> list[str]:
         else f"{times}, {rate}"
     )
     runs = f", {pluralize(measured['runs'], 'run')}" if measured["runs"] else ""
-    lines = [f"{both[:1].upper()}{both[1:]}{runs}."]
+    yield f"{both[:1].upper()}{both[1:]}{runs}."
     for b in measured["baselines"]:
         figure = (
             f"{b['throughput']:.1f} requests/s"
@@ -36,8 +36,7 @@ def _speed(measured: Mapping[str, Any]) -> list[str]:
         )
         said = figure if b["median"] is not None else b["problem"] or "not measured"
         lacks = f" (does not fit: {b['lacks']})" if b["lacks"] else ""
-        lines.append(f"Unsplit on {b['device']}: {said}{lacks}.")
-    return lines
+        yield f"Unsplit on {b['device']}: {said}{lacks}."
 
 
 def in_words(report: Mapping[str, Any]) -> list[str]:
@@ -46,7 +45,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     if measured is None:
         return []
     is_measured = measured["kind"] == Kind.MEASUREMENT
-    lines = _speed(measured) if is_measured else [f"{OF_STAND_INS}."]
+    lines = [*_speed(measured)] if is_measured else [f"{OF_STAND_INS}."]
     if report["totals"]["rate_unit"] == TOKENS_PER_SECOND and measured["mode"] == "throughput":
         lines.append(f"{TOKENS_OF_REQUESTS}.")
     lines += [f"{name} ran on {on}." for name, on in measured["stand_ins"].items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,12 @@ from editor.placement.chosen_costs import (
     left_out,
     source_of_figures,
 )
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, wire_bytes, wire_name
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at
-from editor.placement.wires import wire_bytes, wire_name
 from editor.text import csv_text, human_bytes, human_seconds, pluralize
 
 
@@ -340,10 +339,10 @@ def write_markdown(
     ]
 
 
-def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
+def _first_page_lines(report: Mapping[str, Any]) -> Iterator[str]:
     totals, page = report["totals"], report["first_page"]
     verdict = page["verdict"]
-    lines = [
+    yield from [
         f"# {_cell(report['model']['name'])} over {pluralize(len(report['devices']), 'device')}",
         "",
         _cell(" ".join(page["conclusion"])),
@@ -358,11 +357,11 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
         "",
     ]
     if totals["forced"]:
-        lines += [
+        yield from [
             f"**{pluralize(totals['forced'], 'op')} forced onto a device that cannot run them.**",
             "",
         ]
-    lines += [
+    yield from [
         "## Model and runtimes",
         "",
         *(f"- {_cell(line)}" for line in page["versions"]),
@@ -381,31 +380,30 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
             ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
         )
         where += "".join(f", {key}={value}" for key, value in d["properties"].items())
-        lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
-    lines += ["", *(f"- {_cell(line)}" for line in page["states"])] if page["states"] else []
+        yield (f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
+    if page["states"]:
+        yield from ("", *(f"- {_cell(line)}" for line in page["states"]))
     if page["pins"]:
-        lines += ["", "## Pins", ""]
-    lines += [f"- {_cell(p['what'])} on {_cell(p['device'])}" for p in page["pins"][:_FIRST_PINS]]
+        yield from ["", "## Pins", ""]
+    yield from [f"- {_cell(p['what'])} on {_cell(p['device'])}" for p in page["pins"][:_FIRST_PINS]]
     if rest := page["pins"][_FIRST_PINS:]:
-        lines.append(
-            f"- and {pluralize(sum(len(p['ops']) for p in rest), 'more op')}, listed below"
-        )
+        yield (f"- and {pluralize(sum(len(p['ops']) for p in rest), 'more op')}, listed below")
     if page["rules"]:
-        lines += ["", "## Rules", "", "The first rule that matches an op decides.", ""]
+        yield from ["", "## Rules", "", "The first rule that matches an op decides.", ""]
     for number, rule in enumerate(page["rules"], 1):
         what = _cell(rule["what"]).replace("*", "\\*")
-        lines.append(f"{number}. {what}: {pluralize(rule['ops'], 'op')}")
+        yield (f"{number}. {what}: {pluralize(rule['ops'], 'op')}")
     if report["measurement"]:
-        lines += [
+        yield from [
             "",
             "## Measurement" if report["measurement"]["kind"] == Kind.MEASUREMENT else "## Outputs",
             "",
             *(f"- {_cell(line)}" for line in in_words(report)),
         ]
     if report["accuracy"]:
-        lines += _accuracy_lines(report["accuracy"])
+        yield from _accuracy_lines(report["accuracy"])
     if page["reasons"]:
-        lines += [
+        yield from [
             "",
             "## Fallbacks",
             "",
@@ -417,16 +415,14 @@ def _first_page_lines(report: Mapping[str, Any]) -> list[str]:
                 for f in page["reasons"]
             ),
         ]
-    return lines
 
 
-def _accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
-    """The verdict, and the tensors at the ends of subgraphs that are furthest from their references."""
-    words = (f"- {_cell(line)}" for line in accuracy_in_words(accuracy))
-    lines = ["", "## Accuracy", "", *words]
+def _accuracy_lines(accuracy: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the verdict, and the tensors at the ends of subgraphs that are furthest from their references."""
+    yield from ("", "## Accuracy", "")
+    yield from (f"- {_cell(line)}" for line in accuracy_in_words(accuracy))
     if accuracy["worst"]:
-        lines += ["", "Worst at the ends of subgraphs:", "", *_error_table(accuracy["worst"])]
-    return lines
+        yield from ("", "Worst at the ends of subgraphs:", "", *_error_table(accuracy["worst"]))
 
 
 def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -437,12 +433,11 @@ def _error_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
-    """The long lists, folded."""
+def _appendix_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the long lists, folded."""
     totals, found = report["totals"], report["fallbacks"]
-    lines: list[str] = []
     if found:
-        lines += _folded(
+        yield from _folded(
             f"Fallbacks by op type ({len(found)})",
             f"Ops that are off their preferred device. Times: {totals['kind']} {totals['source']}; they add up.",
             "",
@@ -455,7 +450,7 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 for f in found
             ),
         )
-        lines += _folded(
+        yield from _folded(
             f"Ops that fell back ({sum(len(f['ops']) for f in found)})",
             "| op | type | opset | shapes | preferred | runs on |",
             "| --- | --- | ---: | --- | --- | --- |",
@@ -467,7 +462,7 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
             ),
         )
     if any(len(p["ops"]) > 1 for p in report["first_page"]["pins"]):
-        lines += _folded(
+        yield from _folded(
             f"Pinned ops ({totals['pins']})",
             "| pins | on | op |",
             "| --- | --- | --- |",
@@ -477,7 +472,7 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 for key in p["ops"]
             ),
         )
-    lines += _folded(
+    yield from _folded(
         f"Subgraphs ({len(report['subgraphs'])})",
         "| subgraph | device | ops | inputs | outputs | constants with boundary |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
@@ -488,7 +483,7 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
         ),
     )
     if report["transfers"]:
-        lines += _folded(
+        yield from _folded(
             f"Transfers ({len(report['transfers'])})",
             "| transfer | from | to | size |",
             "| --- | ---: | --- | ---: |",
@@ -500,9 +495,9 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
         )
     if report["accuracy"]:
         tensors = report["accuracy"]["tensors"]
-        lines += _folded(f"Accuracy by tensor ({len(tensors)})", *_error_table(tensors))
+        yield from _folded(f"Accuracy by tensor ({len(tensors)})", *_error_table(tensors))
     if report["wires"]:
-        lines += [
+        yield from [
             "",
             "## Wires",
             "",
@@ -516,7 +511,6 @@ def _appendix_lines(report: Mapping[str, Any]) -> list[str]:
                 for w in report["wires"]
             ),
         ]
-    return lines
 
 
 def write_html(

@@ -15,9 +15,8 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
-from editor.execution.cut import Cutter, cut
+from editor.execution.cut import Cutter, cut, open_submodels
 from editor.execution.invented_values import MANNERS, Inventor
-from editor.execution.open_sizes import open_submodels
 from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
 from editor.exports.openvino import openvino_name, properties_of
@@ -74,7 +73,6 @@ def write_split(
     submodels = _open_parts(placement) if sizes == "open" else cut(placement, cutter)
     written: list[Path] = []
     steps: list[dict[str, Any]] = []
-    devices = {d.name: d for d in placement.devices}
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     numbered = [d for d in placement.devices if provider[d.name] in SELECTS_BY_UNIT]
     device_id = {d.name: {"device_id": index_of(d)} for d in numbered}
@@ -90,7 +88,7 @@ def write_split(
                 "device": subgraph.device,
                 "provider": provider[subgraph.device],
                 **device_id.get(subgraph.device, {}),
-                **_for_openvino(graph, submodel, devices[subgraph.device]),
+                **_for_openvino(graph, submodel, placement.by_name[subgraph.device]),
                 "inputs": list(submodel.inputs),
                 "outputs": list(submodel.outputs),
                 "ops": subgraph.size,
@@ -99,7 +97,7 @@ def write_split(
     session = {
         "providers": providers_of(placement),
         "custom_ops": custom_ops_of(placement, cutter.source),
-        "notes": [*notes(placement.used_devices), *_left_to_onnxruntime(steps, devices)],
+        "notes": [*notes(placement.used_devices), *_left_to_onnxruntime(steps, placement.by_name)],
     }
     return [*written, *_manifest_and_runner(graph, out_dir, stamp, "split", steps, session)]
 
@@ -123,13 +121,12 @@ def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list
     graph = placement.graph
     cutter = Cutter.open(graph)
     check_weights(cutter.source, graph)
-    devices = {d.name: d for d in placement.devices}
     written: list[Path] = []
     steps: list[dict[str, Any]] = []
     for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):
         if part is None:
             continue
-        xml = out_dir / f"subgraph_{subgraph.id}.xml"
+        xml, device = out_dir / f"subgraph_{subgraph.id}.xml", placement.by_name[subgraph.device]
         read = _write_ir(part, xml, stamp)
         written += [xml, xml.with_suffix(".bin")]
         steps.append(
@@ -137,8 +134,8 @@ def write_split_ir(placement: Placement, out_dir: Path, stamp: str = "") -> list
                 "id": subgraph.id,
                 "model": xml.name,
                 "device": subgraph.device,
-                "target": openvino_name(devices[subgraph.device]),
-                "properties": properties_of(devices[subgraph.device]),
+                "target": openvino_name(device),
+                "properties": properties_of(device),
                 "inputs": read,
                 "outputs": list(part.outputs),
                 "ops": subgraph.size,
@@ -176,8 +173,7 @@ def _manifest_and_runner(
     Raises:
         ExportError: no part makes an output, which is a constant then.
     """
-    inputs = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-    outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
+    inputs, outputs = list(graph.input_names), list(graph.output_names)
     made = {*inputs, *(name for step in steps for name in step["outputs"])}
     if lost := next((name for name in outputs if name not in made), None):
         raise ExportError(
@@ -250,7 +246,9 @@ def _for_openvino(graph: Graph, part: SubModel, device: Device) -> dict[str, Any
     return {"openvino": {"target": device.provider, "properties": properties_of(device)}}
 
 
-def _left_to_onnxruntime(steps: Sequence[dict[str, Any]], devices: dict[str, Device]) -> list[str]:
+def _left_to_onnxruntime(
+    steps: Sequence[dict[str, Any]], devices: Mapping[str, Device]
+) -> list[str]:
     """A note for each subgraph of OpenVINO that the script runs by ONNX Runtime."""
     odd = [s for s in steps if openvino_device(devices[s["device"]]) and not s.get("openvino")]
     return [

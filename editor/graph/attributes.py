@@ -67,16 +67,9 @@ def _free_names(graph: GraphProto) -> list[str]:
     known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     known |= {t.values.name for t in graph.sparse_initializer}
     known |= {name for node in graph.node for name in node.output}
-    free = {
-        name: None
-        for node in graph.node
-        for name in (*node.input, *captured_names(node))
-        if name and name not in known
-    }
-    for value in graph.output:  # a body may return an outer value directly
-        if value.name not in known:
-            free[value.name] = None
-    return list(free)
+    read = [n for node in graph.node for n in (*node.input, *captured_names(node)) if n]
+    read += [value.name for value in graph.output]  # a body may return an outer value directly
+    return list(dict.fromkeys(name for name in read if name not in known))
 
 
 def rename_values(graph: GraphProto, names: Mapping[str, str]) -> None:

@@ -364,6 +364,16 @@ class Graph:
         return {name: size for name, size in self.define.items() if name not in self.chosen}
 
     @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the model's inputs."""
+        return tuple(self.tensor_names[t] for t in self.inputs.tolist())
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the model's outputs."""
+        return tuple(self.tensor_names[t] for t in self.outputs.tolist())
+
+    @cached_property
     def tensor_index(self) -> Mapping[str, int]:
         """Tensor name -> index."""
         return {name: i for i, name in enumerate(self.tensor_names)}

@@ -495,8 +495,7 @@ class _Answers:
         model.opset_import.extend(self.model.opset_import)
         model.functions.extend(self.model.functions)
         values, _ = infer_types(model, self.asker)
-        for tensor in graph.initializer:
-            values[tensor.name] = (element_name(tensor.data_type), tuple(tensor.dims))
+        values |= {t.name: (element_name(t.data_type), tuple(t.dims)) for t in graph.initializer}
         return [values.get(value.name, _UNKNOWN) for value in body.output]
 
 

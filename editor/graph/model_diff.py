@@ -82,13 +82,11 @@ def base_type(op_type: str) -> str:
     """The type of the float op that a fused or quantised op stands for: "Conv" of ``QLinearConv`` and ``FusedConv``."""
     if op_type in _AS:
         return _AS[op_type]
-    for prefix in _PREFIXES:
-        if op_type.startswith(prefix) and len(op_type) > len(prefix):
-            return op_type[len(prefix) :]
-    for suffix in _SUFFIXES:
-        if op_type.endswith(suffix) and len(op_type) > len(suffix):
-            return op_type[: -len(suffix)]
-    return op_type
+    shorter = (
+        *(op_type.removeprefix(prefix) for prefix in _PREFIXES),
+        *(op_type.removesuffix(suffix) for suffix in _SUFFIXES),
+    )
+    return next((each for each in shorter if each not in ("", op_type)), op_type)
 
 
 def slot_of(op_type: str, position: int) -> int:
@@ -218,9 +216,10 @@ class _Side:
                     place = 0 if unordered else slot_of(graph.op_types[op], position)
                     edges.append((node, op, max(place, 0)))
         first_output = ops + len(inputs)
-        for i, tensor in enumerate(graph.outputs.tolist()):
-            if (node := origin(tensor)) >= 0:
-                edges.append((node, first_output + i, 0))
+        made = [
+            (origin(tensor), i) for i, tensor in enumerate(graph.outputs.tolist(), first_output)
+        ]
+        edges += [(node, output, 0) for node, output in made if node >= 0]
         nodes = first_output + len(graph.outputs)
         before: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
         after: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
@@ -576,15 +575,14 @@ def match_ops(
         values: texts of the small constants of each.
     """
     sides = (_Side.of(one, digests[0]), _Side.of(other, digests[1]))
-    settings: list[list[str]] = []
-    for side, own in zip(sides, values, strict=True):
-        settings.append(
-            [
-                _settings_text(*settings_of(side.graph, op, own)) if side.compared[op] else ""
-                for op in range(len(side.graph))
-            ]
-        )
-    matcher = _Matcher(sides, (settings[0], settings[1]))
+
+    def settings(side: _Side, own: Mapping[int, str]) -> list[str]:
+        return [
+            _settings_text(*settings_of(side.graph, op, own)) if side.compared[op] else ""
+            for op in range(len(side.graph))
+        ]
+
+    matcher = _Matcher(sides, (settings(sides[0], values[0]), settings(sides[1], values[1])))
     matcher.by_name()
     matcher.by_content()
     matcher.by_results()

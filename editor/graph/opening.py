@@ -100,12 +100,10 @@ def _open_functions(model: ModelProto) -> None:
 def _fits(model: ModelProto, function: FunctionProto) -> bool:
     """Whether the model has the opsets of a function; those that it lacks are added to it."""
     versions = {o.domain or "ai.onnx": o.version for o in model.opset_import}
-    for opset in function.opset_import:
-        if versions.get(opset.domain or "ai.onnx", opset.version) != opset.version:
-            return False
-    for opset in function.opset_import:
-        if (opset.domain or "ai.onnx") not in versions:
-            model.opset_import.append(opset)
+    wanted = [(o.domain or "ai.onnx", o) for o in function.opset_import]
+    if any(versions.get(domain, o.version) != o.version for domain, o in wanted):
+        return False
+    model.opset_import.extend(o for domain, o in wanted if domain not in versions)
     return True
 
 
@@ -167,9 +165,10 @@ class _Opener:
             elif result:
                 names[formal] = result
         nodes = [deepcopy(node) for node in function.node]
-        for name in values_in(nodes):
-            if name not in names:
-                names[name] = distinct_name(f"{scope}/{name}", self.names)
+        inner = [name for name in values_in(nodes) if name not in names]
+        names |= {
+            name: distinct_name(f"{scope}/{name}", self.names) for name in dict.fromkeys(inner)
+        }
         attributes = {a.name: a for a in function.attribute_proto}
         attributes |= {a.name: a for a in call.attribute}
         for i, node in enumerate(_nested(nodes)):

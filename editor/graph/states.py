@@ -70,14 +70,12 @@ def states_of(graph: Graph, given: Mapping[str, str] | None = None) -> tuple[Sta
     pairs: dict[str, tuple[str, Source]] = {
         name: (output, "names") for output, name in _named(graph)
     }
-    for output, name in _configured(graph):
-        pairs[name] = output, "genai_config.json"
+    pairs |= {name: (output, "genai_config.json") for output, name in _configured(graph)}
     for output, name in (given or {}).items():
         _check(graph, output, name, f"--state {output}={name}")
         pairs[name] = output, "given"
-    for output, name in _kept_inside(graph):
-        pairs[name] = output, "layers"
-    order = [*(graph.tensor_names[t] for t in graph.inputs.tolist()), *pairs]
+    pairs |= {name: (output, "layers") for output, name in _kept_inside(graph)}
+    order = [*graph.input_names, *pairs]
     return tuple(
         State(output, name, _growing_axis(graph, output, name), source)
         for name in dict.fromkeys(order)
@@ -105,7 +103,7 @@ def parse_states(texts: list[str]) -> dict[str, str]:
 
 def _named(graph: Graph) -> Iterator[tuple[str, str]]:
     """(output, input) of those whose names and types go together."""
-    outputs = {graph.tensor_names[t] for t in graph.outputs.tolist()}
+    outputs = set(graph.output_names)
     for tensor in graph.inputs.tolist():
         name = graph.tensor_names[tensor]
         for mine, theirs in _RENAMED:
@@ -154,11 +152,9 @@ def _numbered(template: str, layer: int) -> str:
 
 
 def _check(graph: Graph, output: str, name: str, where: str) -> None:
-    inputs = {graph.tensor_names[t] for t in graph.inputs.tolist()}
-    outputs = {graph.tensor_names[t] for t in graph.outputs.tolist()}
-    if output not in outputs:
+    if output not in graph.output_names:
         raise ModelError(f"{where}: the model has no output {output!r}")
-    if name not in inputs:
+    if name not in graph.input_names:
         raise ModelError(f"{where}: the model has no input {name!r}")
     if not _fit(graph, output, name):
         kinds = [_described(graph, each) for each in (output, name)]
@@ -256,8 +252,7 @@ def sizes_of_step(graph: Graph, new: int, past: int) -> dict[str, int]:
 
 def sequence_dim(graph: Graph) -> str:
     """The open dimension that counts the tokens of a step; "" where their number is fixed."""
-    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-    ids = next((name for name in TOKEN_INPUTS if name in names), "")
+    ids = next((name for name in TOKEN_INPUTS if name in graph.input_names), "")
     return next((d for d in graph.input_dims.get(ids, ())[-1:] if isinstance(d, str)), "")
 
 
@@ -265,8 +260,7 @@ def tokens_of_step(graph: Graph) -> int:
     """Tokens of each step at the sizes of a model that keeps a state; 0 where it keeps none or takes no tokens."""
     if not states_of(graph):
         return 0
-    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-    ids = next((name for name in TOKEN_INPUTS if name in names), None)
+    ids = next((name for name in TOKEN_INPUTS if name in graph.input_names), None)
     shape = (None if ids is None else graph.tensor_shapes[graph.tensor_index[ids]]) or ()
     return shape[-1] if shape and isinstance(shape[-1], int) else 0
 
@@ -313,7 +307,7 @@ def _before(graph: Graph) -> list[int]:
 
 def _needs_only_tokens(graph: Graph) -> bool:
     known = {*(s.input for s in states_of(graph)), *TOKEN_INPUTS, *MASKS, *POSITIONS, *BEAMS}
-    return known.issuperset(graph.tensor_names[t] for t in graph.inputs.tolist())
+    return known.issuperset(graph.input_names)
 
 
 def unit_of_rate(graph: Graph) -> str:
@@ -322,8 +316,8 @@ def unit_of_rate(graph: Graph) -> str:
 
 
 def _one_sequence(graph: Graph) -> bool:
-    names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-    shapes = (graph.tensor_shapes[graph.tensor_index[n]] for n in names if n in TOKEN_INPUTS)
+    given = [name for name in graph.input_names if name in TOKEN_INPUTS]
+    shapes = (graph.tensor_shapes[graph.tensor_index[name]] for name in given)
     return all(size == 1 for size in next(shapes, None) or ())
 
 

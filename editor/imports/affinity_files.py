@@ -81,11 +81,11 @@ def first_come(
             {graph.op_keys[op]: devices[device].name for op in np.flatnonzero(taken).tolist()}
         )
         free &= ~taken
-    for op in np.flatnonzero(free).tolist() if used else ():
-        problems.append(
-            f"{graph.op_keys[op]!r}: no device of the table may run it ({graph.type_label(op)}; "
-            f"asked: {', '.join(used)})"
-        )
+    problems += [
+        f"{graph.op_keys[op]!r}: no device of the table may run it ({graph.type_label(op)}; "
+        f"asked: {', '.join(used)})"
+        for op in (np.flatnonzero(free).tolist() if used else ())
+    ]
     return replace(imported, affinities=affinities, problems=tuple(problems))
 
 
@@ -414,8 +414,7 @@ def _npuw_devices(path: Path) -> dict[str, str]:
     beside = path.with_suffix(".json")
     if not beside.is_file():
         return {}
-    document = read_json(beside, PlanError)
-    devices = document.get("devices") if isinstance(document, dict) else None
+    devices = _devices_in(beside)
     return {str(k): str(v) for k, v in devices.items()} if isinstance(devices, dict) else {}
 
 
@@ -477,8 +476,13 @@ def _names_of_annotations(path: Path) -> dict[str, Any]:
     sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
     if sidecar == path or not sidecar.is_file():
         return {}
-    document = read_json(sidecar, PlanError)
-    devices = document.get("devices") if isinstance(document, dict) else None
+    devices = _devices_in(sidecar)
     if not isinstance(devices, dict):
         raise PlanError(f"{sidecar}: it has no mapping of annotations to devices")
     return {mark: d["name"] for mark, d in devices.items() if isinstance(d, dict) and "name" in d}
+
+
+def _devices_in(path: Path) -> Any:
+    """The devices that the file of an export names; None where it has none."""
+    document = read_json(path, PlanError)
+    return document.get("devices") if isinstance(document, dict) else None

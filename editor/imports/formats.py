@@ -66,22 +66,22 @@ FORMATS: dict[str, ImportFormat] = {
     "counters JSON": ImportFormat(
         "benchmark_app's counters",
         (".json",),
-        f"{_IN}openvino_counters:read_json",
+        f"{_IN}profile_files:read_json",
         {"detailed_performance": "", "avg_performance": ""},
         times=True,
     ),
     "counters CSV": ImportFormat(
         "benchmark_app's counters",
         _COUNTERS,
-        f"{_IN}openvino_counters:read_csv",
-        sniff=f"{_IN}openvino_counters:is_counters_csv",
+        f"{_IN}profile_files:read_csv",
+        sniff=f"{_IN}profile_files:is_counters_csv",
         times=True,
     ),
     "counters text": ImportFormat(
         "what benchmark_app -pc prints",
         _COUNTERS,
-        f"{_IN}openvino_counters:read_text_lines",
-        sniff=f"{_IN}openvino_counters:is_counters_text",
+        f"{_IN}profile_files:read_text_lines",
+        sniff=f"{_IN}profile_files:is_counters_text",
         times=True,
     ),
     "table of times": ImportFormat(

@@ -119,17 +119,14 @@ def _by_structure(source: Graph, target: Graph) -> dict[str, int]:
 
     Ops with equal neighbourhoods are paired in topological order when both models have the same number of them.
     """
-    groups: list[dict[str, list[int]]] = []
-    for graph in (source, target):
-        groups_of_graph = grouped(
-            (key, op)
-            for op, key in zip(graph.order.tolist(), _neighbourhood_hashes(graph), strict=True)
-        )
-        groups.append(groups_of_graph)
+    mine, theirs = (
+        grouped(zip(_neighbourhood_hashes(graph), graph.order.tolist(), strict=True))
+        for graph in (source, target)
+    )
     return {
         source.op_keys[a]: b
-        for key, ops in groups[0].items()
-        if len(others := groups[1].get(key, [])) == len(ops)
+        for key, ops in mine.items()
+        if len(others := theirs.get(key, [])) == len(ops)
         for a, b in zip(ops, others, strict=True)
     }
 

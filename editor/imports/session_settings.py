@@ -5,12 +5,13 @@ Both come from strangers: what names a file, holds an address or loads code is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from editor.devices.properties import property_problem
+from editor.devices.properties import Property, property_problem
 from editor.errors import EditorError, PlanError
 from editor.files import inside, read_json
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER, NOT_PASSED, SESSION
@@ -26,15 +27,6 @@ _LEVELS = {
     "ORT_ENABLE_ALL": 99,
 }
 _MODES = {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1}
-_NUMBERS = frozenset({"intra_op_num_threads", "inter_op_num_threads"})
-_SWITCHES = frozenset(
-    {
-        "enable_cpu_mem_arena",
-        "enable_mem_pattern",
-        "enable_mem_reuse",
-        "use_deterministic_compute",
-    }
-)
 _MOST_THREADS = 1024
 _LOGS = frozenset(
     {
@@ -101,25 +93,14 @@ def configuration(data: Mapping[str, Any], where: str) -> Configuration:
     for name, value in data.items():
         if name in _LOGS | _CONTAINERS or "." in name:
             continue
-        if name in _NUMBERS:
-            attributes[name] = _number(value, 0, _MOST_THREADS, f"{where}: {name}")
-        elif name in _SWITCHES:
-            attributes[name] = _switch(value, f"{where}: {name}")
-        elif name == "graph_optimization_level":
-            attributes[name] = _choice(value, _LEVELS, f"{where}: {name}")
-        elif name == "execution_mode":
-            attributes[name] = _choice(value, _MODES, f"{where}: {name}")
+        if name in _READERS:
+            attributes[name] = _READERS[name](value, f"{where}: {name}")
         else:
             left_out.append(f"the session option {shortened(name, 80)!r} is not passed on")
-    entries = {}
-    for name, value in given.items():
-        text = _text(value, f"{where}: {name}")
-        if problem := property_problem(name, text, SESSION, "ONNX Runtime"):
-            left_out.append(f"not passed on: {problem}")
-        else:
-            entries[name] = text
+    texts = {name: _text(value, f"{where}: {name}") for name, value in given.items()}
+    entries = _passed(texts, SESSION, "ONNX Runtime", "on", left_out)
     found = _mapping(data.get("free_dimension_overrides") or {}, f"{where}: sizes")
-    sizes = {name: _number(v, 1, 2**31, f"{where}: {name}") for name, v in found.items()}
+    sizes = {name: _number(1, 2**31, v, f"{where}: {name}") for name, v in found.items()}
     providers = tuple(_providers(data, where, left_out))
     return Configuration(providers, SessionSettings(attributes, entries, sizes), tuple(left_out))
 
@@ -135,17 +116,26 @@ def _providers(
     if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
         raise PlanError(f"{where}: providers must be a list of names")
     for provider in dict.fromkeys([*map(provider_of_name, order), *options]):
-        kept = {}
-        for name, value in options.get(provider, {}).items():
-            if name in NOT_PASSED - {"device_id"}:
-                continue
-            text = _text(value, f"{where}: {name}")
-            known = BY_PROVIDER.get(provider, EVERY_PROVIDER)
-            if problem := property_problem(name, text, known, provider):
-                left_out.append(f"not passed to {provider}: {problem}")
-            else:
-                kept[name] = text
-        yield provider, kept
+        texts = {
+            name: _text(value, f"{where}: {name}")
+            for name, value in options.get(provider, {}).items()
+            if name not in NOT_PASSED - {"device_id"}
+        }
+        known = BY_PROVIDER.get(provider, EVERY_PROVIDER)
+        yield provider, _passed(texts, known, provider, f"to {provider}", left_out)
+
+
+def _passed(
+    texts: Mapping[str, str],
+    known: Sequence[Property],
+    what: str,
+    way: str,
+    left_out: list[str],
+) -> dict[str, str]:
+    """The options that may be passed; why others may not is added to what is left out."""
+    problems = {name: property_problem(name, text, known, what) for name, text in texts.items()}
+    left_out += [f"not passed {way}: {problem}" for problem in problems.values() if problem]
+    return {name: text for name, text in texts.items() if not problems[name]}
 
 
 def _entries(named: Any, where: str) -> Iterator[tuple[str, Any]]:
@@ -234,7 +224,7 @@ def _text(value: Any, where: str) -> str:
     return str(value)
 
 
-def _number(value: Any, least: int, most: int, where: str) -> int:
+def _number(least: int, most: int, value: Any, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise PlanError(f"{where}: must be a whole number from {least} to {most}")
     return value
@@ -246,9 +236,22 @@ def _switch(value: Any, where: str) -> bool:
     return value
 
 
-def _choice(value: Any, known: Mapping[str, int], where: str) -> int:
+def _choice(known: Mapping[str, int], value: Any, where: str) -> int:
     if isinstance(value, str) and value in known:
         return known[value]
     if isinstance(value, int) and not isinstance(value, bool) and value in known.values():
         return value
     raise PlanError(f"{where}: must be one of {', '.join(known)}")
+
+
+_READERS: Mapping[str, Callable[[Any, str], int | bool]] = {
+    "intra_op_num_threads": partial(_number, 0, _MOST_THREADS),
+    "inter_op_num_threads": partial(_number, 0, _MOST_THREADS),
+    "enable_cpu_mem_arena": _switch,
+    "enable_mem_pattern": _switch,
+    "enable_mem_reuse": _switch,
+    "use_deterministic_compute": _switch,
+    "graph_optimization_level": partial(_choice, _LEVELS),
+    "execution_mode": partial(_choice, _MODES),
+}
+"""Option -> what reads its value, by which message a faulty one is named."""

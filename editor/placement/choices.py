@@ -148,7 +148,7 @@ SUBGRAPH_RULES: dict[str, SubgraphRule] = {
     "connected": SubgraphRule(
         "editor.placement.subgraphs.connected:connected", "Connected (OpenVINO)"
     ),
-    "levels": SubgraphRule("editor.placement.subgraphs.grouping:levels", "Levels (Glow)"),
+    "levels": SubgraphRule("editor.placement.subgraphs.minimal:levels", "Levels (Glow)"),
 }
 PRESENT = "this plan"
 """Name of the present plan among others that it is compared with."""

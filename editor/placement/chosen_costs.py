@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -89,9 +89,8 @@ def ends_counted(placement: Placement, costs: Costs) -> bool:
     return costs.wires is not None or all(one.link and one.link.ends for one in linked)
 
 
-def streams(placement: Placement, costs: Costs) -> list[str]:
-    """The weights that a plan reads over links in each run, beyond those that stay on the chip of a device without DRAM."""
-    said = []
+def streams(placement: Placement, costs: Costs) -> Iterator[str]:
+    """Yields the weights that a plan reads over links in a run, beyond those that stay on the chip of a device without DRAM."""
     for number in sorted(placement.used_numbers):
         one = placement.devices[number]
         if one.on_chip_memory is None or (costs.profiled and costs.profiled[number]):
@@ -100,10 +99,7 @@ def streams(placement: Placement, costs: Costs) -> list[str]:
         if size := round(streamed_bytes(placement.graph, one)[here].sum()):
             room = human_bytes(one.on_chip_memory)
             room += " (assumed)" if one.assumes_on_chip_memory else ""
-            said.append(
-                f"{human_bytes(size)} of weights of {one.name} over its link in each run, beyond {room} on its chip"
-            )
-    return said
+            yield f"{human_bytes(size)} of weights of {one.name} over its link in each run, beyond {room} on its chip"
 
 
 def stand_ins(placement: Placement, costs: Costs) -> list[str]:

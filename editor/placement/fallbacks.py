@@ -242,17 +242,15 @@ def _layers(scopes: Scopes, ops: Iterable[int]) -> int:
     return len(found)
 
 
-def _touching(placement: Placement, ops: list[int]) -> list[int]:
-    """Positions of the transfers whose tensor the ops read or make."""
+def _touching(placement: Placement, ops: list[int]) -> Iterator[int]:
+    """Yields the positions of the transfers whose tensor the ops read or make."""
     graph, chosen = placement.graph, set(ops)
-    found = []
     for i, transfer in enumerate(placement.division.transfers):
         tensor = graph.tensor_index[transfer.tensor]
         if int(graph.tensor_producer[tensor]) in chosen or not chosen.isdisjoint(
             graph.readers[tensor].tolist()
         ):
-            found.append(i)
-    return found
+            yield i
 
 
 def _moved(placement: Placement, ops: list[int]) -> int:

@@ -18,6 +18,7 @@ from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.errors import PinError, UnboundSymbolError
+from editor.graph.flops import Floats
 from editor.graph.graph import Graph, Ints
 from editor.placement.choices import Grouping, check_options, grouping_of, policy_of
 from editor.placement.constraints import Constraints, constrain
@@ -30,7 +31,7 @@ from editor.placement.costs import (
     subgraph_overheads,
 )
 from editor.placement.device_profile import costs_of
-from editor.placement.policies.problem import Floats, Problem, busiest_load, busy_seconds
+from editor.placement.policies.problem import Problem, busiest_load, busy_seconds
 from editor.placement.policies.task import Assignment, Task, assign
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
@@ -180,6 +181,11 @@ class Placement:
         return replace(
             self, devices=devices, constraints=replace(self.constraints, devices=devices)
         )
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Device]:
+        """Name -> device."""
+        return {device.name: device for device in self.devices}
 
     @cached_property
     def device_of_op(self) -> Ints:

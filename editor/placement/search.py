@@ -104,10 +104,8 @@ def _heaviest(graph: Graph, ops: list[int]) -> list[int]:
 def _bound(values: list[float]) -> str:
     """A round number that some values exceed and others do not, such as "2e6"; "" where there is none."""
     power = len(f"{int(max(values))}") - 1
-    for digit in (1, 5, 2):
-        if min(values) <= digit * 10**power < max(values):
-            return f"{digit}e{power}"
-    return ""
+    round_ones = (d for d in (1, 5, 2) if min(values) <= d * 10**power < max(values))
+    return next((f"{digit}e{power}" for digit in round_ones), "")
 
 
 def mixed(text: str) -> str:

@@ -173,16 +173,14 @@ def narrowed_kind(model: ModelProto) -> str:
         for values in (model.graph.input, model.graph.output)
         for value in values
     } | {tensor.data_type for tensor in model.graph.initializer}
-    for kind, name in (
-        (TensorProto.DOUBLE, "float64"),
-        (TensorProto.INT64, "int64"),
-        (TensorProto.UINT64, "uint64"),
-        (TensorProto.UINT32, "uint32"),
-        (TensorProto.INT32, "int32"),
-    ):
-        if kind in kinds:
-            return name
-    return ""
+    wide = {
+        TensorProto.DOUBLE: "float64",
+        TensorProto.INT64: "int64",
+        TensorProto.UINT64: "uint64",
+        TensorProto.UINT32: "uint32",
+        TensorProto.INT32: "int32",
+    }
+    return next((name for kind, name in wide.items() if kind in kinds), "")
 
 
 def _value(info: ValueInfoProto, model: ModelProto, bits: int) -> Array | None:
@@ -298,8 +296,7 @@ def _wide_numbers(  # noqa: PLR0912  # one branch per family of ops
     if kind in ("ArgMax", "ArgMin"):
         half = top // 2 + 1
         low = [-1, 1 - half, -half] if signed else []
-        found = np.array([1, *low, half - 1, half, 2], object)
-        return np.resize(found, count)
+        return np.resize(np.array([1, *low, half - 1, half, 2], object), count)
     if kind in _ALL_OPERANDS:
         room = 1 if kind in ("Concat", "Max", "Min") else 2 * len(node.input)
         values = _spread(max(top // room - 1, 1), count, signed)
@@ -452,9 +449,8 @@ def wrong_output(
     if expected.dtype.kind == "b":
         share = float(np.mean(expected != actual)) if expected.size else 0.0
         return f"{share:.0%} of the values are wrong" if share else ""
-    if expected.dtype.kind not in "iuf" or actual.dtype.kind not in "iuf":  # numpy lacks it
-        return ""
-    if not expected.size:
+    numbers = expected.dtype.kind in "iuf" and actual.dtype.kind in "iuf"  # else numpy lacks it
+    if not numbers or not expected.size:
         return ""
     if expected.dtype.kind in "iu":
         if bits and expected.dtype.itemsize >= 4:
@@ -486,9 +482,8 @@ def wrong_output(
 def makes_another_of_nan(expected: Sequence[Any], actual: Sequence[Any]) -> str:
     """What a device makes of NaN and infinities that the reference does not, as a verb with its object; "" where nothing."""
     for reference, got in zip(expected, actual, strict=True):
-        if not isinstance(reference, np.ndarray) or not isinstance(got, np.ndarray):
-            continue
-        if reference.shape != got.shape:
+        arrays = isinstance(reference, np.ndarray) and isinstance(got, np.ndarray)
+        if not arrays or reference.shape != got.shape:
             continue
         if reference.dtype.kind == "f" and got.dtype.kind == "f":
             if (np.isnan(reference) & ~np.isnan(got)).any():

@@ -21,8 +21,7 @@ from pages import free_port
 import editor
 from editor.execution.invented_inputs import random_inputs
 from editor.runtimes.machines import connection
-from editor.runtimes.machines.connection import Connection
-from editor.runtimes.machines.directory import directory
+from editor.runtimes.machines.connection import Connection, directory
 from editor.workspace.plan import Plan
 
 SIZE = 64

@@ -26,7 +26,7 @@ from benchmarks.wires import EDGE_ADDRESS, namespaces, why_not
 from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.profile import profile_all
-from editor.runtimes.machines.directory import directory
+from editor.runtimes.machines.connection import directory
 from editor.version import VERSION
 
 SOON = 20.0

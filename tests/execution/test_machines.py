@@ -38,16 +38,15 @@ import editor
 from benchmarks.machines import WIRES, run_on
 from benchmarks.wires import why_not
 from editor.execution.invented_inputs import random_inputs
-from editor.execution.machines.host import WeightStore
 from editor.execution.machines.remote_profile import measure_wires
+from editor.execution.machines.worker import WeightStore
 from editor.execution.measure.prediction import correct_profiles
 from editor.execution.measure.profile import profile_all
 from editor.graph.states import sizes_of_step
+from editor.placement.costs import Wire, load_wires, save_wires
 from editor.placement.device_profile import costs_of, load_profile
-from editor.placement.wires import Wire, load_wires, save_wires
 from editor.runtimes.machines import connection
-from editor.runtimes.machines.connection import Connection
-from editor.runtimes.machines.directory import directory
+from editor.runtimes.machines.connection import Connection, directory
 from editor.runtimes.machines.runtime import pack
 from editor.web.panels.benchmark_panel import result_view
 from editor.web.panels.timeline import steps, timeline

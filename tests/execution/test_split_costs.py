@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import editor
-from editor.execution.measure.profile import profile_all
-from editor.execution.measure.split_costs import Share, split_cost
+from editor.execution.measure.profile import Share, profile_all, split_cost
 from editor.placement.costs import ColdStart
 from editor.placement.device_profile import DeviceProfile, costs_of
 

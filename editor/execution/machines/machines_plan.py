@@ -48,8 +48,15 @@ from editor.execution.machines.dataflow import (
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
-from editor.runtimes.machines.connection import Calls, Failed, Lost, call, calls
-from editor.runtimes.machines.directory import directory, has_moved
+from editor.runtimes.machines.connection import (
+    Calls,
+    Failed,
+    Lost,
+    call,
+    calls,
+    directory,
+    has_moved,
+)
 from editor.runtimes.machines.runtime import device_entry, pack, send_weights
 from editor.runtimes.protocols import Executable
 from editor.runtimes.registry import runtime_of, stand_in
@@ -469,15 +476,12 @@ def compile_over_machines(
         submodels: list[SubModel | None] = [replace(cutter.whole(), label="subgraph 0")]
     else:
         submodels = cut(placement, cutter, fold_shapes=True)
-    by_name = {d.name: d for d in placement.devices}
     steps = [
         Step(
             subgraph.id,
             submodel,
-            by_name[subgraph.device],
-            stand_in(graph.format)
-            if by_name[subgraph.device].planned
-            else by_name[subgraph.device],
+            device := placement.by_name[subgraph.device],
+            stand_in(graph.format) if device.planned else device,
             _Elsewhere(),
         )
         for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True)
@@ -564,7 +568,7 @@ def _deployed(
 
 def _shares(graph: Graph, steps: Sequence[Step], overridden: Overridden) -> dict[str, _Share]:
     """machine -> its share."""
-    given = {graph.tensor_names[t] for t in graph.inputs.tolist()} | overridden
+    given = {*graph.input_names, *overridden}
     producer = {name: step for step in steps for name in step.submodel.outputs}
     shares: dict[str, _Share] = {}
     for step in steps:

@@ -27,6 +27,7 @@ from editor.execution.measure.mismatch import (
 )
 from editor.execution.weight_values import arrays, match_models
 from editor.files import meant
+from editor.graph.flops import Floats
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_diff import plain_name
@@ -36,7 +37,6 @@ from editor.runtimes.registry import stand_in
 from editor.runtimes.values import to_numpy
 from editor.text import pluralize
 
-Floats = npt.NDArray[np.float64]
 Take = Callable[[Sequence[str]], Mapping[str, Any]]
 """Names of tensors of the reference -> their values."""
 
@@ -226,7 +226,7 @@ def given_reference(placement: Placement, values: Mapping[str, Any], where: str)
     """
     graph = placement.graph
     known = _computed(graph)
-    outputs = ", ".join(graph.tensor_names[t] for t in graph.outputs.tolist())
+    outputs = ", ".join(graph.output_names)
     for name, value in values.items():
         if name not in known:
             raise ExecutionError(
@@ -332,9 +332,9 @@ def original_reference(
 
 
 def _inputs_of(original: Graph, graph: Graph, inputs: Mapping[str, Value]) -> dict[str, Value]:
-    wanted = [original.tensor_names[t] for t in original.inputs.tolist()]
+    wanted = original.input_names
     if missing := [name for name in wanted if name not in inputs]:
-        own = ", ".join(graph.tensor_names[t] for t in graph.inputs.tolist())
+        own = ", ".join(graph.input_names)
         raise ExecutionError(
             f"{original.path} has the input {missing[0]!r}, and {graph.path} has {own}; name the float original of this model"
         )
@@ -457,12 +457,11 @@ def measure_accuracy(
             f"{', '.join(stands)}: planned, so that its ops ran on {stand_in(graph.format).description}, whose errors are "
             "not those of the device"
         )
-    outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
     return Accuracy(
         reference.text,
         every_tensor,
         tuple(_results(graph, found)),
-        tuple(name for name in dict.fromkeys(outputs) if name in found),
+        tuple(name for name in dict.fromkeys(graph.output_names) if name in found),
         tuple(notes),
         placement.fingerprint,
     )

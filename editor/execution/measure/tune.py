@@ -123,10 +123,10 @@ def candidates(
     for objective in AIMS:
         options = {"objective": objective, "costs": source, "search": search}
         tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
-    for device in devices:
-        tries[f"{_MOSTLY}{device.name}"] = replace(
-            settings, policy="priority", policy_options={"first": device.name}
-        )
+    tries |= {
+        f"{_MOSTLY}{d.name}": replace(settings, policy="priority", policy_options={"first": d.name})
+        for d in devices
+    }
     result: dict[str, Placement] = {}
     seen: set[bytes] = set()
     predicted: dict[str, float] = {}

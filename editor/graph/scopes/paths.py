@@ -349,11 +349,8 @@ def _common(a: Path, b: Path) -> Path:
 
 def _structural(graph: Graph, placed: Sequence[int]) -> list[Path]:
     """Paths without traces: repeated runs of op types are layers, and the rest is cut into runs of equal length."""
-    layer = {}
-    for number, (begin, end) in enumerate(
-        repeated_runs([graph.op_types[op] for op in placed], cut_costs(graph, placed))
-    ):
-        layer.update(dict.fromkeys(range(begin, end), number))
+    runs = repeated_runs([graph.op_types[op] for op in placed], cut_costs(graph, placed))
+    layer = {i: number for number, (begin, end) in enumerate(runs) for i in range(begin, end)}
     paths: list[Path] = []
     for i in range(len(placed)):
         if i in layer:

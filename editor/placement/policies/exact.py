@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from editor.graph.flops import Floats
 from editor.graph.graph import Graph, Ints
 from editor.placement.costs import Costs, price
-from editor.placement.policies.problem import Floats, Problem
+from editor.placement.policies.problem import Problem
 
 Labels = npt.NDArray[np.uint8]
 

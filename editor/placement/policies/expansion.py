@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Ints
-from editor.placement.policies.problem import Floats, Problem
+from editor.placement.policies.problem import Problem
 
 _UNITS_PER_SECOND = 1e12
 """Capacities are integers; picoseconds keep rounding errors far below any cost."""

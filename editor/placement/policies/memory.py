@@ -9,7 +9,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError
-from editor.graph.flops import op_bytes
+from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.graph.states import states_of
 from editor.groups import grouped
@@ -29,7 +29,7 @@ from editor.placement.policies.memory_moves import (
     with_whole_blocks,
 )
 from editor.placement.policies.pipeline import stages
-from editor.placement.policies.problem import Floats, Problem
+from editor.placement.policies.problem import Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import (
     RunMemory,
@@ -178,24 +178,21 @@ def _way_out(task: Task, over: Floats, never: bool) -> str:
     return f"What helps: {', '.join(ways[:-1])} or {ways[-1]}."
 
 
-def _what_fills(closest: Excess, d: int, device: Device, ops: Bools, size: Floats) -> list[str]:
+def _what_fills(closest: Excess, d: int, device: Device, ops: Bools, size: Floats) -> Iterator[str]:
     """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
-    lines = [
+    yield (
         f"In the closest placement that was found, {device.name} is over by {human_bytes(int(closest.over[d]))}: "
         f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
         f"once, where the limit is {device.limit_text}."
-    ]
+    )
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
         own = (
             " (in their own type)" if closest.needed.devices[d].constants < size[ops].sum() else ""
         )
-        lines.append(f"Heaviest constants there{own}: {', '.join(constants)}.")
+        yield f"Heaviest constants there{own}: {', '.join(constants)}."
     if tensors := closest.needed.at_peak(d)[:_LARGEST]:
-        lines.append(
-            f"Heaviest tensors there: {', '.join(f'{t.tensor} ({human_bytes(t.bytes)}, {t.kind})' for t in tensors)}."
-        )
-    return lines
+        yield f"Heaviest tensors there: {', '.join(f'{t.tensor} ({human_bytes(t.bytes)}, {t.kind})' for t in tensors)}."
 
 
 _MOST_REGIONS = 400
@@ -230,8 +227,8 @@ def filled_by_regions(
     if not full.any() or not elsewhere.any(axis=1).all():
         return
     objective = Expansion(problem, per_cut)
-    start = np.where(elsewhere, problem.time, np.inf).argmin(axis=1).astype(np.int64)
-    label = Expansion(replace(problem, allowed=elsewhere), per_cut).solve(start)
+    apart = replace(problem, allowed=elsewhere)
+    label = Expansion(apart, per_cut).solve(apart.fastest)
     if not problem.fits(label) or not fits(label):
         return
     choices = _regions(problem, ideal, full)
@@ -500,12 +497,11 @@ def _found(
         ideals: placements of it that know no limits.
         bound: no placement costs less.
     """
-    graph, placed = task.constraints.graph, task.placed
     filled = list(_in_order(task, costs, size, limits))
     found = _cheapest(
         _stages(task, costs, limits),
         *_by_regions(task, whole, ideals, costs, limits),
-        *((price(graph, costs, e.device, placed).total, e.device) for e in filled if not e.total),
+        *(_priced(task, costs, e.device) for e in filled if not e.total),
     )
     closest = min((e for e in filled if e.total), key=lambda each: each.total, default=None)
     for share in _TENSOR_SHARES:
@@ -552,7 +548,7 @@ def _around_held(
     device[wrong] = constraints.allowed[wrong].argmax(axis=1)
     if Excess.of(task, device, limits).total:
         return None
-    return price(constraints.graph, costs, device, placed).total, device
+    return _priced(task, costs, device)
 
 
 def _renamed(device: Ints, groups: Sequence[Sequence[int]], allowed: Bools, held: Ints) -> Ints:
@@ -595,10 +591,10 @@ def _shrunk(
     room, allowed, closest = limits * shrinkage, task.constraints.allowed, None
     for _ in range(_ROUNDS):
         problem = Problem.of(graph, costs, allowed, placed, room, size)
-        fitting = []
-        for label in _fitting(problem, costs):
-            device = device_of_all_ops(task, placed, label)
-            fitting.append((price(graph, costs, device, placed).total, device))
+        fitting = [
+            _priced(task, costs, device_of_all_ops(task, placed, label))
+            for label in _fitting(problem, costs)
+        ]
         too_large = []
         if (
             not fitting and closest is None and not found
@@ -632,14 +628,15 @@ def _shrunk(
 
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
     """Price and devices of contiguous pipeline stages, where they fit."""
-    constraints, placed = task.constraints, task.placed
     found = stages(task)
-    if found is None:
+    if found is None or Excess.of(task, found.device, limits).total:
         return None
-    device = found.device
-    if Excess.of(task, device, limits).total:
-        return None
-    return price(constraints.graph, costs, device, placed).total, device
+    return _priced(task, costs, found.device)
+
+
+def _priced(task: Task, costs: Costs, device: Ints) -> tuple[float, Ints]:
+    """Price and devices of a placement."""
+    return price(task.constraints.graph, costs, device, task.placed).total, device
 
 
 _STARTS = 3
@@ -689,11 +686,11 @@ def _even(task: Task, costs: Costs, size: Floats, limits: Floats) -> Iterator[tu
         if device is not None:
             whole = with_whole_blocks(task, device)
             if not Excess.of(task, whole, limits).total:
-                yield price(task.constraints.graph, costs, whole, task.placed).total, whole
-            total = price(task.constraints.graph, costs, device, task.placed).total
-            yield total, device
+                yield _priced(task, costs, whole)
+            priced = _priced(task, costs, device)
+            yield priced
             room = min(_MARGIN * high, 1.0) * limits
-            yield improved(task, costs, room, [(total, device)], search_seconds(task.options))
+            yield improved(task, costs, room, [priced], search_seconds(task.options))
 
 
 def _in_order(
@@ -739,7 +736,7 @@ def _by_regions(
     task: Task, problem: Problem, ideals: Iterable[Ints], costs: Costs, limits: Floats
 ) -> Iterable[tuple[float, Ints]]:
     """Price and devices where full devices have as many regions of placements without limits as fit with their tensors."""
-    graph, placed = task.constraints.graph, task.placed
+    placed = task.placed
 
     def fits(label: Ints) -> bool:
         return (
@@ -747,11 +744,10 @@ def _by_regions(
             and not Excess.of(task, device_of_all_ops(task, placed, label), limits).total
         )
 
-    tensors = op_bytes(graph)[placed] - problem.size
+    tensors = op_bytes(task.constraints.graph)[placed] - problem.size
     for ideal in ideals:
         for label in filled_by_regions(problem, ideal, tensors, fits, costs.most_per_subgraph / 2):
-            device = device_of_all_ops(task, placed, label)
-            yield price(graph, costs, device, placed).total, device
+            yield _priced(task, costs, device_of_all_ops(task, placed, label))
 
 
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:
@@ -786,10 +782,9 @@ def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
         if problem.fits(label):
             yield label
     penalty = np.zeros(problem.time.shape[1])
-    start = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
     scale = float(problem.time.sum()) / max(float(problem.size.sum()), 1.0)
     for step in range(_STEPS if len(problem) else 0):
-        label = Expansion(problem, 0.0, penalty).solve(start)
+        label = Expansion(problem, 0.0, penalty).solve(problem.fastest)
         over = problem.used(label) > problem.capacity
         if not over.any():
             yield label

@@ -8,11 +8,11 @@ from time import perf_counter
 
 import numpy as np
 
+from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph, Ints
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.placement.costs import Costs, price
-from editor.placement.policies.problem import Floats
 from editor.placement.policies.task import Task
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.minimal import minimal

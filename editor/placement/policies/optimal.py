@@ -1,27 +1,241 @@
-"""Policy ``optimal``: least time of one run, least load of the busiest processor, or least energy."""
+"""Policy ``optimal``: least time of one run, least load of the busiest processor, or least energy.
+
+For the objective ``energy``, a second of a device costs its watts and a price, in joules per second, that is the same for all
+devices: the price steers between joules and latency (Lagrangian relaxation), and the cuts and searches of the objective latency
+find placements. The next price is the one at which the best placement that takes too long and the best that does not cost the
+same, until nothing costs less at it (Handler and Zang, "A dual algorithm for the constrained shortest path problem", 1980).
+Then ops of the first take the place of those of the second, in the order of the graph, as many as the limit allows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from editor.errors import EditorError
+from editor.arguments import shown
+from editor.errors import EditorError, NoPowerError
+from editor.graph.flops import Floats
 from editor.graph.graph import Ints
-from editor.placement.costs import Costs, processors
-from editor.placement.policies.energy import least_energy
+from editor.placement.costs import Costs, price, processors, stated_watts, times_watts
+from editor.placement.policies.exact import all_placements, bounds, least
 from editor.placement.policies.latency import (
     MAX_SEARCHED_OPS,
     SPLIT_MARGIN,
     candidates,
     device_of_all_ops,
     least_latency_of,
+    lower_bound,
     search_seconds,
+    searched,
 )
 from editor.placement.policies.neighbourhood import BUSIEST, Improved, improve, value_of
 from editor.placement.policies.pipeline import best_stages, busiest_bound
-from editor.placement.policies.problem import Problem, busiest_load, busiest_name, relaxed_bound
+from editor.placement.policies.problem import (
+    Problem,
+    busiest_load,
+    busiest_name,
+    busy_seconds,
+    relaxed_bound,
+)
 from editor.placement.policies.task import Assignment, Task, reasons
+from editor.placement.subgraphs.minimal import minimal
+from editor.text import human_seconds, parse_seconds
+
+_MOST_PRICES = 16
+_SAME = 1e-9
+"""Relative difference of sums that are equal but for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    label: Ints
+    """[node] device"""
+    joules: float
+    seconds: float
+    """Latency"""
+    value: float
+    """Joules by which placements are compared"""
+
+
+def least_energy(task: Task, seconds: float) -> Assignment:
+    """The placement of fewest joules that is found: of ops, transfers and launches, by the watts of the device table.
+
+    Args:
+        task: with the limit of latency as option ``within``.
+        seconds: for the search on three and more devices.
+
+    Raises:
+        NoPowerError: the table does not state the watts of a device.
+        EditorError: the limit is not a time, or nothing within it is found.
+    """
+    limit, watts = _limit(task.options), _watts(task)
+    search = _Search(task, watts, limit)
+    low = search.look(0.0, seconds / 2)
+    fastest = None
+    if low.seconds > limit:
+        fastest = least_latency_of(task, seconds / 4)
+        high = search.price(fastest.device[task.placed])
+        search.between(low, search.best or high, seconds / 4)
+    proved = search.enumerate()
+    best = search.best
+    if best is None:
+        assert fastest is not None and fastest.objective is not None
+        bound = fastest.bound
+        none = f", and none is below {human_seconds(bound)}" if bound is not None else ""
+        raise EditorError(
+            f"no placement was found that takes at most {human_seconds(limit)} (policy option within): the fastest takes "
+            f"{human_seconds(fastest.objective)}{none}. Raise the limit, or leave it out"
+        )
+    device = device_of_all_ops(task, task.placed, best.label)
+    bound = best.joules if proved else min(search.bound, best.joules)
+    return Assignment(
+        device,
+        reasons(task, times_watts(search.costs, watts), device, in_joules=True),
+        best.joules,
+        bound if search.costs.wires is None else None,
+        "energy" if limit == np.inf else f"energy, latency within {human_seconds(limit)}",
+        search.costs.estimated,
+        in_joules=True,
+    )
+
+
+class _Search:
+    """The placements that were priced, and the best within the limit."""
+
+    def __init__(self, task: Task, watts: Floats, limit: float) -> None:
+        self.task, self.watts, self.limit = task, watts, limit
+        self.costs = task.costs()
+        graph, allowed = task.constraints.graph, task.constraints.allowed
+        self.seconds = Problem.of(graph, self.costs, allowed, task.placed)
+        self.joules = Problem.of(graph, times_watts(self.costs, watts), allowed, task.placed)
+        self.best: _Found | None = None
+        self.bound = 0.0
+        """No placement within the limit takes fewer joules."""
+
+    def price(self, label: Ints) -> _Found:
+        """Joules and seconds of a placement, which is kept where it is the best."""
+        task, costs = self.task, self.costs
+        graph, placed = task.constraints.graph, task.placed
+        device = device_of_all_ops(task, placed, label)
+        groups = minimal(graph, device, placed)
+        joules = float(busy_seconds(graph, costs, device, placed, groups) @ self.watts)
+        margin = 1.0 if costs.estimated or (label == label[:1]).all() else SPLIT_MARGIN
+        seconds = price(graph, costs, device, placed, groups).total
+        found = _Found(label, joules, seconds, joules * margin)
+        if seconds <= self.limit and (self.best is None or found.value < self.best.value):
+            self.best = found
+        return found
+
+    def look(self, second: float, budget: float) -> _Found:
+        """The placement of least joules, each second of its latency counted as joules, of those that are found.
+
+        Args:
+            second: the joules that a second counts.
+            budget: seconds for the search on three and more devices.
+        """
+        joules, seconds = self.joules, self.seconds
+        problem = replace(
+            joules,
+            time=joules.time + second * seconds.time,
+            leave=joules.leave + second * seconds.leave,
+            enter=joules.enter + second * seconds.enter,
+        )
+        costs = times_watts(self.costs, self.watts + second)
+        known = lower_bound(problem, costs)
+        self.bound = max(self.bound, known - (second * self.limit if second else 0.0))
+        labels: Iterable[Ints] = candidates(problem, costs)
+        if budget:
+            labels = chain(labels, searched(self.task, problem, costs, known, budget))
+        best: _Found | None = None
+        for label in labels:
+            found = self.price(label)
+            if best is None or _mixed(found, second) < _mixed(best, second):
+                best = found
+            if self.task.should_stop():
+                break
+        assert best is not None
+        return best
+
+    def between(self, low: _Found, high: _Found, budget: float) -> None:
+        """Looks between a placement of few joules that takes too long and one within the limit."""
+        second = 0.0
+        for _ in range(_MOST_PRICES):
+            saved = low.seconds - high.seconds
+            if high.seconds > self.limit or high.joules <= low.joules or self.task.should_stop():
+                break
+            second = (high.joules - low.joules) / saved
+            found = self.look(second, 0.0)
+            if _mixed(found, second) >= _mixed(low, second) * (1 - _SAME):
+                break
+            low, high = (low, found) if found.seconds <= self.limit else (found, high)
+        if budget and second and not self.task.should_stop():
+            self.look(second, budget)
+        differing = np.flatnonzero(low.label != high.label)
+        for order in (differing, differing[::-1]):
+            self._as_many(low.label, high.label, order)
+
+    def _as_many(self, low: Ints, high: Ints, order: Ints) -> None:
+        """Takes the devices of ``low`` for as many nodes of an order as the limit allows, by bisection."""
+        fits, fails = 0, len(order)
+        while fails - fits > 1 and not self.task.should_stop():
+            middle = (fits + fails) // 2
+            label = high.copy()
+            label[order[:middle]] = low[order[:middle]]
+            if self.price(label).seconds <= self.limit:
+                fits = middle
+            else:
+                fails = middle
+
+    def enumerate(self) -> bool:
+        """Prices all placements of a small problem that may be the best; whether that proves it."""
+        labels = all_placements(self.joules)
+        if labels is None or not self.costs.estimated or self.costs.wires is not None:
+            return False
+        graph, placed = self.task.constraints.graph, self.task.placed
+        seconds = bounds(graph, self.seconds, labels, placed, self.costs.launch)
+        labels = labels[seconds <= self.limit * (1 + _SAME)]
+        launch = self.costs.launch * self.watts
+        joules = bounds(graph, self.joules, labels, placed, launch)
+
+        def value(label: Ints) -> float:
+            found = self.price(label)
+            return found.joules if found.seconds <= self.limit else np.inf
+
+        return least(labels, joules, self.best.joules if self.best else np.inf, value)[1]
+
+
+def _mixed(found: _Found, second: float) -> float:
+    return found.joules + second * found.seconds
+
+
+def _limit(options: Mapping[str, Any]) -> float:
+    given = options.get("within")
+    if given is None:
+        return np.inf
+    seconds = parse_seconds(str(given))
+    if not seconds:
+        raise EditorError(f"policy option within: {shown(given)} is not a time such as 12ms")
+    return seconds
+
+
+def _watts(task: Task) -> Floats:
+    """[device] watts; 0 for devices that may run no op."""
+    devices = task.constraints.devices
+    watts = stated_watts(devices)
+    usable = task.constraints.allowed[task.placed].any(axis=0)
+    missing = [d.name for d, no in zip(devices, np.isnan(watts) & usable, strict=True) if no]
+    if missing:
+        raise NoPowerError(
+            f"the objective energy needs the watts of {' and '.join(missing)}: state them in the device table, such as "
+            "power: 15 W",
+            missing,
+        )
+    return np.nan_to_num(watts)
+
 
 _FIRST_SHARE = 0.25
 """The part of the budget for the placement of least latency, from which the search for throughput starts."""

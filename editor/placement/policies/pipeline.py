@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from editor.errors import EditorError
-from editor.graph.flops import op_bytes
+from editor.graph.flops import Floats, op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import processors
 from editor.placement.policies.exact import best_chain, orders
 from editor.placement.policies.memory_moves import Excess
-from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load, busiest_name
+from editor.placement.policies.problem import Problem, Tensor, busiest_load, busiest_name
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import weight_bytes, weight_shrinkage
 from editor.text import human_bytes, pluralize
@@ -183,7 +183,7 @@ def busiest_bound(problem: Problem) -> float:
     """Lower bound in seconds of the busiest processor's load: mean load at best speed, or the slowest single op."""
     if not len(problem):
         return 0.0
-    fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)
+    fastest = problem.times.min(axis=1)
     return float(max(fastest.sum() / (problem.processors.max() + 1), fastest.max()))
 
 
@@ -212,7 +212,7 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
         block[order] = np.arange(n)
         count = n
     else:
-        work = np.where(problem.allowed, problem.time, np.inf).min(axis=1)[order]
+        work = problem.times.min(axis=1)[order]
         share = np.cumsum(work + work.sum() / n) / (2 * work.sum())
         parts = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
         divided = _with_common_device(parts, problem.allowed[order])

@@ -8,17 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph, Ints, Rows
 from editor.placement.costs import Costs, price, subgraph_overheads, without_wires
 from editor.placement.subgraphs.minimal import minimal
 
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -124,6 +121,17 @@ class Problem:
             np.array([t.leave for t in tensors], np.float64).reshape(-1, devices),
             np.array([t.enter for t in tensors], np.float64).reshape(-1, devices),
         )
+
+    @property
+    def times(self) -> Floats:
+        """[node, device] seconds, infinite where a node may not be."""
+        return np.where(self.allowed, self.time, np.inf)
+
+    @property
+    def fastest(self) -> Ints:
+        """[node] device where it takes the least time by itself."""
+        fastest: Ints = self.times.argmin(axis=1).astype(np.int64)
+        return fastest
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -258,7 +266,7 @@ def relaxed_bound(problem: Problem, busiest: bool) -> float:
     # Interior points stop at a tolerance; a simplex solver ends at a vertex, whose dual is a proof.
     solver = pywraplp.Solver.CreateSolver("GLOP")
     solver.SetTimeLimit(int(_TIME_LIMIT * 1000))
-    unit = float(np.where(problem.allowed, problem.time, np.inf).min(axis=1).sum()) or 1.0
+    unit = float(problem.times.min(axis=1).sum()) or 1.0
     on = _places(solver, problem)
     loads: list[list[tuple[pywraplp.Variable, float]]] = [[] for _ in range(devices)]
     for v, choices in enumerate(on):

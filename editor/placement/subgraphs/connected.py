@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from editor.graph.graph import Graph, Ints, TensorKind
-from editor.placement.subgraphs.grouping import UNPLACED
+from editor.placement.subgraphs.minimal import UNPLACED
 
 _SEARCH_LIMIT = 64
 """Groups visited when looking for a second path; beyond, the two groups are not merged."""

@@ -25,8 +25,7 @@ from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
 from editor.runtimes.base import Capability, CompileOptions, MemorySpace, SubModel
 from editor.runtimes.loaded_model import RuntimeDefaults
-from editor.runtimes.machines.connection import call, calls, configured
-from editor.runtimes.machines.directory import directory
+from editor.runtimes.machines.connection import call, calls, configured, directory
 from editor.runtimes.protocols import Executable
 
 MIN_BYTES = 8192

@@ -20,10 +20,10 @@ from editor.devices.device import Device
 from editor.graph.attributes import op_reads
 from editor.graph.graph import Graph, Ints
 from editor.runtimes.base import KernelTime, MemorySpace, SubModel, Value
-from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of, with_room
 from editor.runtimes.onnxruntime.options import session_options, spinning
 from editor.runtimes.onnxruntime.plugins import memory_space
 from editor.runtimes.onnxruntime.session import create_session
+from editor.runtimes.onnxruntime.values import GrowingRun, caches_of, with_room
 from editor.runtimes.profiling import fused_regions, median_of_quiet_runs, runs_within
 from editor.runtimes.values import to_numpy
 

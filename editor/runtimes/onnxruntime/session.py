@@ -33,7 +33,6 @@ from editor.runtimes.onnxruntime.cuda_streams import (
     make_current,
     synchronize,
 )
-from editor.runtimes.onnxruntime.growing import GrowingRun, caches_of, with_room
 from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
 from editor.runtimes.onnxruntime.plugins import ep_device, memory_space, plugin_device
 from editor.runtimes.onnxruntime.properties import NOT_PASSED
@@ -48,14 +47,17 @@ from editor.runtimes.onnxruntime.providers import (
 )
 from editor.runtimes.onnxruntime.values import (
     HOST,
+    GrowingRun,
     as_ort,
     bind_output,
+    caches_of,
     can_be_ort_value,
     device_of,
     exclusive,
     is_ort_value,
     set_mark,
     to_ort,
+    with_room,
 )
 from editor.runtimes.protocols import Executable
 from editor.runtimes.values import nbytes, to_numpy
@@ -248,9 +250,8 @@ def _shape_tensors(model: ModelProto) -> set[str]:
         for info in declared
         if info.type.tensor_type.elem_type in _INTEGERS and _few(info)
     }
-    for node in model.graph.node:
-        if node.op_type in ("Shape", "Size"):
-            found.update(node.output)
+    sizes = (node for node in model.graph.node if node.op_type in ("Shape", "Size"))
+    found.update(name for node in sizes for name in node.output)
     changed = True
     while changed:
         changed = False
