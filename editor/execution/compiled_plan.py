@@ -491,17 +491,14 @@ class FixedRun:
         """Runs the plan; returns copies of the graph outputs by name."""
         for name, value in self._bound.items():
             if inputs[name] is not value:
-                self._rebind(name, inputs[name])
+                shared = [one.rebind_input(name, inputs[name]) for one in self._inputs[name]]
+                self._bound[name] = inputs[name] if all(shared) else None
         for launch in self._launches:
             launch()
         return {
             name: view.copy() if view is not None else to_numpy(self._results[name])
             for name, view in self._views.items()
         }
-
-    def _rebind(self, name: str, value: Value) -> None:
-        shared = [executable.rebind_input(name, value) for executable in self._inputs[name]]
-        self._bound[name] = value if all(shared) else None
 
 
 def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:

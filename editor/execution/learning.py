@@ -67,10 +67,11 @@ def learn(
     """
     subgraph = placement.subgraphs[error.subgraph]
     device = next(d for d in placement.devices if d.name == subgraph.device)
-    if device.planned or device.machine:
+    is_forced = not placement.settings.forced.isdisjoint(subgraph.ops)
+    if (
+        device.planned or device.machine or is_forced
+    ):  # who forces wants to see what the device says
         return None
-    if not placement.settings.forced.isdisjoint(subgraph.ops):
-        return None  # a person wants to see what the device says
     trials = _Trials(placement, subgraph, device, inputs)
     reasons: dict[str, str] = {}
     rest = trials.ops
@@ -236,12 +237,8 @@ class _Trials:
             submodel, executable = compile_subgraph(
                 self._cutter, self.placement, part, self.device, CompileOptions()
             )
-        except ExecutionError as error:
-            return str(error)
-        if not all(name in self._values for name in submodel.inputs):
-            return ""
-        try:
-            executable.run([self._values[name] for name in submodel.inputs])
+            if all(name in self._values for name in submodel.inputs):
+                executable.run([self._values[name] for name in submodel.inputs])
         except ExecutionError as error:
             return str(error)
         return ""

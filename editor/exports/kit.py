@@ -283,30 +283,31 @@ def link_models() -> dict[str, tuple[ModelProto, int, int]]:
 
     ``in_*`` read values and return a small part; ``out_*`` return values that they make of a small one.
     """
-    models = {}
-    for size, count in (("small", SMALL), ("large", LARGE)):
-        models[f"in_{size}"] = (
-            _model([_node("Slice", ["x", "zero", "few"], ["y"])], {"x": count}, {"y": SMALL // 2}),
-            1,
-            count * _BYTES,
-        )
-        models[f"out_{size}"] = (
-            _model([_node("Expand", ["x", "size"], ["y"])], {"x": 1}, {"y": count}, count),
-            1,
-            count * _BYTES,
-        )
     names = [f"v{i}" for i in range(MANY)]
-    models["in_many"] = (
-        _model([_node("Sum", names, ["y"])], dict.fromkeys(names, SMALL), {"y": SMALL}),
-        MANY,
-        MANY * SMALL * _BYTES,
-    )
-    models["out_many"] = (
-        _model([_node("Split", ["x"], names)], {"x": MANY * SMALL}, dict.fromkeys(names, SMALL)),
-        MANY,
-        MANY * SMALL * _BYTES,
-    )
-    return models
+    values, whole = dict.fromkeys(names, SMALL), MANY * SMALL
+    return {
+        "in_small": (_reading(SMALL), 1, SMALL * _BYTES),
+        "out_small": (_making(SMALL), 1, SMALL * _BYTES),
+        "in_large": (_reading(LARGE), 1, LARGE * _BYTES),
+        "out_large": (_making(LARGE), 1, LARGE * _BYTES),
+        "in_many": (_model(_node("Sum", names, ["y"]), values, {"y": SMALL}), MANY, whole * _BYTES),
+        "out_many": (
+            _model(_node("Split", ["x"], names), {"x": whole}, values),
+            MANY,
+            whole * _BYTES,
+        ),
+    }
+
+
+def _reading(count: int) -> ModelProto:
+    """A model that reads so many numbers, and returns few of them."""
+    few = _node("Slice", ["x", "zero", "few"], ["y"])
+    return _model(few, {"x": count}, {"y": SMALL // 2})
+
+
+def _making(count: int) -> ModelProto:
+    """A model that makes so many numbers of one."""
+    return _model(_node("Expand", ["x", "size"], ["y"]), {"x": 1}, {"y": count}, count)
 
 
 def _node(kind: str, inputs: list[str], outputs: list[str]) -> NodeProto:
@@ -314,19 +315,18 @@ def _node(kind: str, inputs: list[str], outputs: list[str]) -> NodeProto:
 
 
 def _model(
-    nodes: list[NodeProto], inputs: dict[str, int], outputs: dict[str, int], size: int = 1
+    node: NodeProto, inputs: dict[str, int], outputs: dict[str, int], size: int = 1
 ) -> ModelProto:
     constants = {"zero": 0, "few": SMALL // 2, "size": size}
-    used = {name for node in nodes for name in node.input}
     graph = helper.make_graph(
-        nodes,
+        [node],
         "link",
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, [c]) for n, c in inputs.items()],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, [c]) for n, c in outputs.items()],
         [
             helper.make_tensor(n, TensorProto.INT64, [1], [v])
             for n, v in constants.items()
-            if n in used
+            if n in node.input
         ],
     )
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])

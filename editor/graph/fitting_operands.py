@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -93,6 +93,18 @@ def index_tuples(op: OpShapes, position: int) -> list[int] | None:
     return sizes[first : first + width] if sizes and width else None
 
 
+_LENGTHS: Mapping[tuple[str, int], Callable[[OpShapes], int]] = {
+    ("Attention", 6): lambda op: op.size(1, -2),
+    ("DecoderMaskedMultiHeadAttention", 7): lambda op: op.size(5, 2),
+    **{
+        (kind, 4): lambda op: op.size(0, op.attributes.get("layout", 0))
+        for kind in ("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM")
+    },
+    ("ReverseSequence", 1): lambda op: op.size(0, op.attributes.get("time_axis", 0)),
+}
+"""(type, position) of operands that count another one -> the size that they count, of most of them."""
+
+
 def lengths(op: OpShapes, position: int) -> Array | None:
     """The whole of what another operand holds, for an operand that counts it; None for others."""
     count = op.count(position)
@@ -122,10 +134,6 @@ def lengths(op: OpShapes, position: int) -> Array | None:
             if len(op.inputs[position] or ()) == 1
             else np.ones(count)
         )
-    if (op.type, position) == ("Attention", 6):
-        return np.full(count, op.size(1, -2))
-    if (op.type, position) == ("DecoderMaskedMultiHeadAttention", 7):
-        return np.full(count, op.size(5, 2))
     if (op.type, position) in (("RotaryEmbedding", 1), ("RotaryEmbedding", 3)):
         shape = op.inputs[position] or ()
         return (
@@ -133,11 +141,23 @@ def lengths(op: OpShapes, position: int) -> Array | None:
             if count == 1
             else np.resize(np.arange(op.size(position, len(shape) - 1)), count)
         )
-    if op.type in ("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM") and position == 4:
-        return np.full(count, op.size(0, op.attributes.get("layout", 0)))
-    if (op.type, position) == ("ReverseSequence", 1):
-        return np.full(count, op.size(0, op.attributes.get("time_axis", 0)))
-    return None
+    size = _LENGTHS.get((op.type, position))
+    return None if size is None else np.full(count, size(op))
+
+
+_SAME_VALUES: Mapping[tuple[str, int], Callable[[OpShapes], float]] = {
+    ("TopK", 1): lambda op: max((op.size(0, op.attributes.get("axis", -1)) + 1) // 2, 1),
+    ("OneHot", 1): lambda op: _size(op.outputs, 0, op.attributes.get("axis", -1)) or _FEW,
+    ("NonMaxSuppression", 2): lambda _: 4,
+    ("Loop", 0): lambda _: 4,
+    ("Pad", 1): lambda _: 0.0,
+    ("Trilu", 1): lambda _: 0.0,
+    ("CumSum", 1): lambda _: 0.0,
+    ("SequenceAt", 1): lambda _: 0.0,
+    ("SequenceErase", 1): lambda _: 0.0,
+    ("SequenceInsert", 2): lambda _: 0.0,
+}
+"""(type, position) of operands all of whose elements have one value -> that value."""
 
 
 def sizes(op: OpShapes, position: int, factor: int = 1) -> Array | None:  # noqa: PLR0912  # a case for each op
@@ -186,10 +206,6 @@ def sizes(op: OpShapes, position: int, factor: int = 1) -> Array | None:  # noqa
         )
     if kind == "Range":
         return np.full(count, (0, _size(op.outputs, 0, 0) or _FEW, 1)[position])
-    if where == ("TopK", 1):
-        return np.full(count, max((op.size(0, op.attributes.get("axis", -1)) + 1) // 2, 1))
-    if where == ("OneHot", 1):
-        return np.full(count, _size(op.outputs, 0, op.attributes.get("axis", -1)) or _FEW)
     if where == ("Split", 1) and data is not None:
         parts = np.full(count, op.size(0, op.attributes.get("axis", 0)) // max(count, 1))
         parts[-1:] += op.size(0, op.attributes.get("axis", 0)) - parts.sum()
@@ -201,17 +217,7 @@ def sizes(op: OpShapes, position: int, factor: int = 1) -> Array | None:  # noqa
         )
     if kind.startswith("Reduce") and position == 1:
         return np.arange(count)
-    if where in (
-        ("Pad", 1),
-        ("Trilu", 1),
-        ("CumSum", 1),
-        ("SequenceAt", 1),
-        ("SequenceErase", 1),
-        ("SequenceInsert", 2),
-    ):
-        return np.zeros(count)
     if where == ("CenterCropPad", 1) and data is not None:
         return np.array(data[:count])
-    if where in (("NonMaxSuppression", 2), ("Loop", 0)):
-        return np.full(count, 4)
-    return None
+    value = _SAME_VALUES.get(where)
+    return None if value is None else np.full(count, value(op))

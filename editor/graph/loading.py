@@ -326,30 +326,29 @@ class _Builder:
         if self.is_ir:
             folder = external_data_folder(model, self.path)
             try:
-                found = inferred_values(model, folder, define)
+                values, note = inferred_values(model, folder, define), ""
             except ModelError as error:
                 raise ModelError(f"{self.path}: {error}") from None
-            pairs = [
-                self.declared.get(i) or found.get(name, ("", None))
-                for i, name in enumerate(self.names)
-            ]
-            known = {
-                node.output[0]
-                for node in model.graph.node
-                if node.op_type == "ShapeOf" and is_static(pairs[self.index[node.input[0]]])
-            }
-            return [kind for kind, _ in pairs], [shape for _, shape in pairs], "", known
-        if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
-            model = ModelProto()
-            model.CopyFrom(self.model)
-            model.graph.ClearField("node")
-            model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
-        values, note = infer_types(model)
+        else:
+            if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
+                model = ModelProto()
+                model.CopyFrom(self.model)
+                model.graph.ClearField("node")
+                model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
+            values, note = infer_types(model)
         typed = [
             self.declared.get(i) or values.get(name, ("", None))
             for i, name in enumerate(self.names)
         ]
-        known = {name for name in fixed_sizes(model, overridable) if is_static(values.get(name))}
+        known = (
+            {
+                node.output[0]
+                for node in model.graph.node
+                if node.op_type == "ShapeOf" and is_static(typed[self.index[node.input[0]]])
+            }
+            if self.is_ir
+            else {name for name in fixed_sizes(model, overridable) if is_static(values.get(name))}
+        )
         return [kind for kind, _ in typed], [shape for _, shape in typed], note, known
 
     def _tensor(self, name: str, reader: str) -> int:

@@ -325,13 +325,9 @@ class _Matcher:
             self.undo(one)
 
     def _names(self) -> Iterator[tuple[int, int]]:
-        for names_a, names_b in (
-            (_unique(self.a, keys=True), _unique(self.b, keys=True)),
-            (_unique(self.a, keys=False), _unique(self.b, keys=False)),
-        ):
-            for name, one in names_a.items():
-                if name in names_b:
-                    yield one, names_b[name]
+        for keys in (True, False):
+            ours, theirs = _unique(self.a, keys=keys), _unique(self.b, keys=keys)
+            yield from ((one, theirs[name]) for name, one in ours.items() if name in theirs)
 
     def by_results(self) -> None:
         """Pairs an op with the fused one that makes the result of what follows it: Conv, of Conv and Relu, with FusedConv."""
@@ -351,19 +347,17 @@ class _Matcher:
 
     def _by_content(self) -> Iterator[tuple[int, int]]:
         """Ops of one base type whose weights only they have."""
-        found: list[dict[tuple[str, bytes], int]] = []
-        for side in (self.a, self.b):
-            count: dict[tuple[str, bytes], int] = {}
-            ops: dict[tuple[str, bytes], int] = {}
-            for op, content in enumerate(side.content):
-                if len(content) and side.graph.op_types[op] not in _PASS_ON:
-                    key = (side.kinds[op], content)
-                    count[key] = count.get(key, 0) + 1
-                    ops[key] = op
-            found.append({key: op for key, op in ops.items() if count[key] == 1})
-        for key, one in found[0].items():
-            if key in found[1]:
-                yield one, found[1][key]
+        ours, theirs = (
+            grouped(
+                ((side.kinds[op], content), op)
+                for op, content in enumerate(side.content)
+                if len(content) and side.graph.op_types[op] not in _PASS_ON
+            )
+            for side in (self.a, self.b)
+        )
+        for content, ops in ours.items():
+            if len(ops) == len(theirs.get(content, ())) == 1:
+                yield ops[0], theirs[content][0]
 
     def by_content(self) -> None:
         for one, other in [*self._by_content()]:
@@ -415,17 +409,17 @@ class _Matcher:
         return found
 
     def _pair_equal(self, ours: Hashes, theirs: Hashes, several: bool) -> int:
-        groups: list[dict[int, list[int]]] = []
-        for side, labels, to in ((self.a, ours, self.to_b), (self.b, theirs, self.to_a)):
-            own = grouped(
+        mine, its = (
+            grouped(
                 (int(labels[op]), op)
                 for op in side.graph.order.tolist()
                 if side.compared[op] and to[op] < 0
             )
-            groups.append(own)
+            for side, labels, to in ((self.a, ours, self.to_b), (self.b, theirs, self.to_a))
+        )
         found = 0
-        for label, ops in groups[0].items():
-            others = groups[1].get(label, [])
+        for label, ops in mine.items():
+            others = its.get(label, [])
             if len(ops) == len(others) and (several or len(ops) == 1):
                 for one, other in zip(ops, others, strict=True):
                     if self.support(one, other) >= 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -287,10 +288,8 @@ class _Converter:
             for i, port in enumerate(layer.outputs):
                 given = next(iter(_names(port.names)), "")
                 name = given or f"{layer.name or layer.id}{f'.{i}' if i else ''}"
-                unique, number = name, 1
-                while unique in taken:
-                    number += 1
-                    unique = f"{name}~{number}"
+                others = (f"{name}~{number}" for number in count(2))
+                unique = next(each for each in chain([name], others) if each not in taken)
                 taken.add(unique)
                 self.tensor_of[layer.id, port.id] = unique
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from editor.errors import PlanError
 from editor.files import parse_json, read_text
+from editor.groups import grouped
 
 _BINARY = (".onnx",)
 _MAPPINGS = (".json", ".yaml", ".yml")
@@ -186,11 +187,9 @@ FORMATS: dict[str, ImportFormat] = {
 
 def words(times: bool, suffix: str = "") -> str:
     """The formats of affinities or of times with their suffixes, in a few words; of those with a suffix where it has any."""
-    texts: dict[tuple[str, ...], list[str]] = {}
     forms = [form for form in FORMATS.values() if form.times == times]
-    for form in [form for form in forms if suffix in form.suffixes] or forms:
-        if form.text not in texts.setdefault(form.suffixes, []):
-            texts[form.suffixes].append(form.text)
+    meant = [form for form in forms if suffix in form.suffixes] or forms
+    texts = grouped(dict.fromkeys((form.suffixes, form.text) for form in meant))
     return "; ".join(f"{', '.join(all_)} ({', '.join(ends)})" for ends, all_ in texts.items())
 
 

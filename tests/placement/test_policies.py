@@ -32,9 +32,8 @@ from editor.placement.policies import latency as latency_policy
 from editor.placement.policies import optimal as optimal_policy
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.latency import lower_bound
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
-from editor.placement.policies.optimal import optimal
+from editor.placement.policies.optimal import lower_bound, optimal
 from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem, relaxed_bound
 from editor.placement.policies.task import Assignment, Task

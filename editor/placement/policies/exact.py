@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from editor.graph.flops import Floats
 from editor.graph.graph import Graph, Ints
+from editor.groups import grouped
 from editor.placement.costs import Costs, price
-from editor.placement.policies.problem import Problem
+from editor.placement.policies.problem import Problem, column_keys
 
 Labels = npt.NDArray[np.uint8]
 
@@ -195,22 +196,8 @@ def device_classes(problem: Problem) -> list[list[int]]:
     """Devices grouped by equal costs, limits and allowed nodes, in table order."""
     leave = np.array([t.leave for t in problem.tensors]).reshape(-1, problem.time.shape[1])
     enter = np.array([t.enter for t in problem.tensors]).reshape(-1, problem.time.shape[1])
-    classes: list[list[int]] = []
-    for d in range(problem.time.shape[1]):
-        for members in classes:
-            o = members[0]
-            if (
-                problem.capacity[d] == problem.capacity[o]
-                and (problem.allowed[:, d] == problem.allowed[:, o]).all()
-                and np.array_equal(problem.time[:, d], problem.time[:, o])
-                and np.array_equal(leave[:, d], leave[:, o])
-                and np.array_equal(enter[:, d], enter[:, o])
-            ):
-                members.append(d)
-                break
-        else:
-            classes.append([d])
-    return classes
+    keys = column_keys(problem.capacity[None], problem.allowed, problem.time, leave, enter)
+    return list(grouped((key, d) for d, key in enumerate(keys)).values())
 
 
 def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> tuple[float, Ints]:

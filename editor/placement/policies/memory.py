@@ -15,12 +15,6 @@ from editor.graph.states import states_of
 from editor.groups import grouped
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.latency import (
-    candidates,
-    device_of_all_ops,
-    lower_bound,
-    search_seconds,
-)
 from editor.placement.policies.memory_moves import (
     Excess,
     blocks_of,
@@ -28,8 +22,14 @@ from editor.placement.policies.memory_moves import (
     roomy,
     with_whole_blocks,
 )
+from editor.placement.policies.optimal import (
+    candidates,
+    device_of_all_ops,
+    lower_bound,
+    search_seconds,
+)
 from editor.placement.policies.pipeline import stages
-from editor.placement.policies.problem import Problem
+from editor.placement.policies.problem import Problem, column_keys
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import (
     RunMemory,
@@ -464,19 +464,12 @@ def _freed(task: Task, held: Ints) -> Bools:
 def _alike(task: Task, costs: Costs, limits: Floats) -> list[list[int]]:
     """Numbers of devices that take, cost and hold the same, in groups of two and more."""
     constraints = task.constraints
-    columns = (
-        constraints.allowed,
-        costs.op,
-        costs.enter,
-        costs.leave,
-        costs.launch[None],
-        limits[None],
+    times = (costs.op, costs.enter, costs.leave, costs.launch[None])
+    keys = column_keys(constraints.allowed, *times, limits[None])
+    kinds = grouped(
+        ((key, d.runtime, d.provider, d.machine, d.published.assumes), number)
+        for number, (key, d) in enumerate(zip(keys, constraints.devices, strict=True))
     )
-    kinds: dict[tuple[object, ...], list[int]] = {}
-    for d, device in enumerate(constraints.devices):
-        own = tuple(np.asarray(each)[:, d].tobytes() for each in columns)
-        key = (*own, device.runtime, device.provider, device.machine, device.published.assumes)
-        kinds.setdefault(key, []).append(d)
     return [group for group in kinds.values() if len(group) > 1]
 
 

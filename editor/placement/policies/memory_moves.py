@@ -71,7 +71,7 @@ def improved(
         starts: price and devices of placements that fit; each is improved while the budget lasts.
         seconds: budget, as counted by the moves.
     """
-    graph, placed = task.constraints.graph, task.placed
+    graph = task.constraints.graph
     blocks, until = (
         blocks_of(graph, task.constraints.placed),
         perf_counter() + _WALL_FACTOR * seconds,
@@ -94,9 +94,7 @@ def improved(
                 if ended():
                     break
                 left -= 1
-                device = best[1].copy()
-                device[ops] = d
-                total = price(graph, costs, device, placed).total
+                total, device = _moved(task, costs, best[1], ops, d)
                 is_less = total < best[0] * (1 - _LEAST_GAIN)
                 if is_less and not Excess.of(task, device, limits).total:
                     best = total, device
@@ -105,6 +103,13 @@ def improved(
         return best
 
     return min((climbed(start) for start in starts), key=lambda each: each[0])
+
+
+def _moved(task: Task, costs: Costs, device: Ints, ops: Ints, d: int) -> tuple[float, Ints]:
+    """Price and devices of a placement where some ops go to a device."""
+    moved = device.copy()
+    moved[ops] = d
+    return price(task.constraints.graph, costs, moved, task.placed).total, moved
 
 
 _AS_CHEAP = 1.02
@@ -136,7 +141,7 @@ def evened(
         best: price and devices of a placement that fits.
         seconds: budget, as counted by the moves.
     """
-    graph, placed = task.constraints.graph, task.placed
+    graph = task.constraints.graph
     blocks, cheapest = blocks_of(graph, task.constraints.placed), best[0]
     left = int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
@@ -158,9 +163,7 @@ def evened(
             if d == full or not beside[mine, d].any():
                 continue
             left -= 1
-            device = best[1].copy()
-            device[mine] = d
-            total = price(graph, costs, device, placed).total
+            total, device = _moved(task, costs, best[1], mine, d)
             if total <= most:
                 found.append((total, len(found), device))
         following = ((total, d, shares(d)) for total, _, d in sorted(found, key=lambda f: f[:2]))
@@ -246,7 +249,7 @@ def _simpler(
 
     ``seconds``: budget, as counted by the moves.
     """
-    graph, placed, allowed = task.constraints.graph, task.placed, task.constraints.allowed
+    graph, allowed = task.constraints.graph, task.constraints.allowed
     most, left = _AS_CHEAP * best[0], int(seconds / (_SECONDS_PER_OP * max(len(graph), 1)))
 
     def joined(best: tuple[float, Ints]) -> tuple[float, Ints] | None:
@@ -257,9 +260,7 @@ def _simpler(
                 if d == best[1][ops[0]] or left <= 0 or task.should_stop():
                     continue
                 left -= 1
-                device = best[1].copy()
-                device[ops] = d
-                total = price(graph, costs, device, placed).total
+                total, device = _moved(task, costs, best[1], ops, d)
                 fits = total <= most and not Excess.of(task, device, limits).total
                 if fits and len(_parts(task, device)) < len(now):
                     return total, device

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph, Ints, Rows
@@ -348,3 +349,8 @@ def _minimise(
         row.SetCoefficient(top, 1)
         for variable, seconds in load:
             row.SetCoefficient(variable, row.GetCoefficient(variable) - seconds)
+
+
+def column_keys(*columns: npt.NDArray[Any]) -> list[tuple[bytes, ...]]:
+    """[device] a key that devices whose columns are equal have in common; all arrays are [.., device]."""
+    return [tuple(each[:, d].tobytes() for each in columns) for d in range(columns[0].shape[1])]
