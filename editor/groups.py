@@ -15,3 +15,11 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def firsts(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
+    """Key -> the first value that comes with it."""
+    found: dict[K, V] = {}
+    for key, value in pairs:
+        found.setdefault(key, value)
+    return found

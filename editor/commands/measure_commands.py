@@ -172,8 +172,7 @@ def profile(options: argparse.Namespace) -> int:
             f"{pluralize(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
             f"{outcome.check}"
         )
-        slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
-        for key, seconds in slowest:
+        for key, seconds in sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]:
             lines.append(
                 f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}"
             )

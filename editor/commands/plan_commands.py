@@ -355,8 +355,7 @@ def partition(options: argparse.Namespace) -> int:
             settings,
             policy_options={"costs": "measured", **settings.policy_options},
         )
-    table = editor.load_devices(devices)
-    plan = Plan(solve(graph, table, settings, capabilities))
+    plan = Plan(solve(graph, editor.load_devices(devices), settings, capabilities))
     phases = None
     if options.phases:
         lengths = parse_lengths(options.phases, "--phases")

@@ -130,8 +130,7 @@ def check_runtime(
                 yield Finding(entry.name, "devices", False, given)
                 continue
             yield Finding(entry.name, "devices", True, f"{entry.description} [{entry.details}]")
-            checks = _Checks(device, Path(folder), cases)
-            for title, check in checks.all():
+            for title, check in _Checks(device, Path(folder), cases).all():
                 if report:
                     report(f"{entry.name}: {title}")
                 yield _finding(entry.name, title, check)

@@ -27,6 +27,7 @@ from editor.execution.invented_values import numpy_dtype
 from editor.execution.measure.figures import Spread
 from editor.graph.graph import Graph
 from editor.graph.states import BEAMS, MASKS, POSITIONS, TOKEN_INPUTS, State, states_of
+from editor.groups import firsts
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.protocols import (
@@ -620,8 +621,8 @@ def _is_unshared(executable: Executable) -> bool:
 
 def _homes(steps: Sequence[Step]) -> dict[str, Device]:
     """Tensor -> the device that reads it first, or makes it."""
-    homes: dict[str, Device] = {}
-    for step in steps:
-        for name in (*step.submodel.inputs, *step.submodel.outputs):
-            homes.setdefault(name, step.runs_on)
-    return homes
+    return firsts(
+        (name, step.runs_on)
+        for step in steps
+        for name in (*step.submodel.inputs, *step.submodel.outputs)
+    )

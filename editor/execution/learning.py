@@ -247,28 +247,25 @@ class _Trials:
         """These ops as a subgraph of their own."""
         graph = self.placement.graph
         own = set(ops)
-        inputs: dict[str, None] = {}
-        outputs = []
         is_output = set(graph.outputs.tolist())
-        for op in ops:
-            for tensor in graph.op_reads[op].tolist():
-                producer = int(graph.tensor_producer[tensor])
-                from_outside = producer >= 0 and producer not in own
-                if (from_outside and self._placed[producer]) or (
-                    graph.tensor_kind[tensor] == TensorKind.INPUT
-                ):
-                    inputs[graph.tensor_names[tensor]] = None
-            for tensor in graph.op_outputs[op].tolist():
-                if tensor >= 0 and (
-                    tensor in is_output or not own.issuperset(graph.readers[tensor].tolist())
-                ):
-                    outputs.append(graph.tensor_names[tensor])
+
+        def is_given(tensor: int) -> bool:
+            producer = int(graph.tensor_producer[tensor])
+            from_outside = producer >= 0 and producer not in own and self._placed[producer]
+            return bool(from_outside or graph.tensor_kind[tensor] == TensorKind.INPUT)
+
+        read = (t for op in ops for t in graph.op_reads[op].tolist() if is_given(t))
+        made = (t for op in ops for t in graph.op_outputs[op].tolist() if t >= 0)
         kept = sorted([*ops, *self._constants], key=lambda op: int(graph.rank[op]))
         return replace(
             self.subgraph,
             ops=tuple(graph.op_keys[op] for op in kept),
-            inputs=tuple(inputs),
-            outputs=tuple(outputs),
+            inputs=tuple(dict.fromkeys(graph.tensor_names[t] for t in read)),
+            outputs=tuple(
+                graph.tensor_names[t]
+                for t in made
+                if t in is_output or not own.issuperset(graph.readers[t].tolist())
+            ),
         )
 
     def _values_of(self, inputs: Mapping[str, Value]) -> Mapping[str, Any]:

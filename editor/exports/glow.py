@@ -11,6 +11,7 @@ from editor.devices.vocabulary import op_name
 from editor.exports.model_copy import write_sidecar
 from editor.files import safe_stem, write_atomic
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 
 
@@ -67,11 +68,12 @@ def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
 def conflicts(placement: Placement) -> dict[str, list[str]]:
     """Op type -> its devices, for types on several devices, which no table of Glow can express."""
     graph, device = placement.graph, placement.assignment.device
-    devices_of_type: dict[str, dict[str, None]] = {}
-    for op in placement.placed_ops.tolist():
-        name = placement.devices[device[op]].name
-        devices_of_type.setdefault(graph.op_types[op], {})[name] = None
-    return {kind: list(names) for kind, names in sorted(devices_of_type.items()) if len(names) > 1}
+    pairs = ((graph.op_types[op], device[op]) for op in placement.placed_ops.tolist())
+    return {
+        kind: [placement.devices[number].name for number in numbers]
+        for kind, numbers in sorted(grouped(dict.fromkeys(pairs)).items())
+        if len(numbers) > 1
+    }
 
 
 def _table(placement: Placement) -> str:

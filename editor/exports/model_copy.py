@@ -17,7 +17,7 @@ from onnx.external_data_helper import convert_model_to_external_data, write_exte
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
 from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic
-from editor.graph.attributes import op_reads
+from editor.graph.attributes import op_reads, put
 from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
@@ -120,14 +120,12 @@ def fold(model: ModelProto, graph: Graph) -> None:
     if not folded:
         return
     kept = [node for op, node in enumerate(model.graph.node) if not graph.op_is_constant[op]]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
+    put(model.graph.node, kept)
     needed = {name for node in kept for name in op_reads(node)} | {
         o.name for o in model.graph.output
     }
     weights = [t for t in model.graph.initializer if t.name in needed]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend([*weights, *(folded[name] for name in sorted(folded))])
+    put(model.graph.initializer, [*weights, *(folded[name] for name in sorted(folded))])
 
 
 def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") -> list[Path]:

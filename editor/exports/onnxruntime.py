@@ -385,8 +385,7 @@ def _by_name(placement: Placement) -> str:
             f"the names of the ops do not allow this placement within the {MAX_SETTING_BYTES:,} characters of "
             "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations"
         )
-    rules = grouped((name, pattern) for pattern, name in patterns.items())
-    return _settings(rules)
+    return _settings(grouped((name, pattern) for pattern, name in patterns.items()))
 
 
 def _check_accepted(key: str, value: str) -> None:

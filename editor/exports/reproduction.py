@@ -77,8 +77,7 @@ def write_reproduction(
     graph = placement.graph
     op = _op_of(graph, key)
     chosen, reason = _refusing(placement, op, device)
-    submodel = _cut(graph, op, placement.devices)
-    model, replaced = _with_weights(submodel, graph, op)
+    model, replaced = _with_weights(_cut(graph, op, placement.devices), graph, op)
     stamp_model(model, stamp)
     path = write_atomic(out_dir / "model.onnx", model.SerializeToString())
     notes: list[str] = []

@@ -108,6 +108,13 @@ def values_in(nodes: Iterable[NodeProto]) -> Iterator[str]:
             yield from values_of(body)
 
 
+def put(field: Any, items: Iterable[Any]) -> None:
+    """Puts items in the place of all that a repeated field of protobuf has."""
+    made = list(items)
+    del field[:]
+    field.extend(made)
+
+
 def distinct_name(name: str, taken: set[str]) -> str:
     """A name that no other value has: this one, with primes where it is taken; it is taken then."""
     while name in taken:

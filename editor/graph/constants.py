@@ -180,8 +180,7 @@ def _read_figures(graph: Graph, tensors: tuple[int, ...]) -> tuple[Figures | str
     for tensor in tensors:
         producer = int(graph.tensor_producer[tensor])
         if producer >= 0:
-            node = model.graph.node[producer]
-            for attribute in node.attribute:
+            for attribute in model.graph.node[producer].attribute:
                 if attribute.name == "value":
                     protos[graph.tensor_names[tensor]] = attribute.t
     return tuple(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from editor.graph.graph import Graph
+from editor.groups import firsts
 from editor.text import pluralize
 
 
@@ -75,10 +76,11 @@ def meanings(graph: Graph) -> dict[str, Meaning]:
 
 def lengths_note(graph: Graph) -> str:
     """What is odd about the chosen lengths of a decoder's step; "" where nothing is."""
-    of: dict[Meaning, tuple[str, int]] = {}
-    for name, meaning in meanings(graph).items():
-        if name in graph.define:
-            of.setdefault(meaning, (name, graph.define[name]))
+    of = firsts(
+        (meaning, (name, graph.define[name]))
+        for name, meaning in meanings(graph).items()
+        if name in graph.define
+    )
     three = [of.get(m) for m in (Meaning.TOTAL, Meaning.PAST, Meaning.SEQUENCE)]
     if None in three:
         return ""

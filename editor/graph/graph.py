@@ -14,7 +14,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache, wraps
 from math import prod
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -450,6 +450,20 @@ class Graph:
         if shape is None:
             return "?"
         return "x".join(map(str, shape)) if shape else "scalar"
+
+
+def mask_of(count: int, where: Any) -> Bools:
+    """[count] whether a place is one of some."""
+    mask = np.zeros(count, bool)
+    mask[where] = True
+    return mask
+
+
+def numbers_at(count: int, where: Any, numbers: Any) -> Ints:
+    """[count] numbers at some places, and -1 at the others."""
+    found = np.full(count, -1, np.int64)
+    found[where] = numbers
+    return found
 
 
 def distinct(values: Ints) -> Ints:

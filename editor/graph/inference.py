@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from editor import custom_ops
 from editor.errors import ModelError
-from editor.graph.attributes import bodies_of, captured_names, op_reads, rename_values
+from editor.graph.attributes import bodies_of, captured_names, op_reads, put, rename_values
 from editor.graph.graph import (
     Graph,
     Ints,
@@ -262,8 +262,7 @@ def _lift_weights(body: GraphProto, outer: GraphProto, numbers: count[int]) -> N
                 renamed[tensor.name], element_name(tensor.data_type), tuple(tensor.dims)
             )
         )
-    del body.initializer[:]
-    body.initializer.extend(kept)
+    put(body.initializer, kept)
     rename_values(body, renamed)
     for node in body.node:
         for inner in bodies_of(node):
@@ -349,8 +348,7 @@ def _types(model: ModelProto) -> dict[str, Value]:
 
 
 def _value(name: str, text: str, dims: list[int | str | None]) -> Value:
-    proto = type_proto(text)
-    kind = type_name(proto)
+    kind = type_name(type_proto(text))
     if "(" in kind:
         return kind, None
     return kind, shape_of(
@@ -481,8 +479,7 @@ class _Answers:
             make_value_info(value.name, *known)
             for value, known in zip(body.input, inputs, strict=True)
         )
-        holder = helper.make_node("If", [], [], body=body)
-        for name in captured_names(holder):
+        for name in captured_names(helper.make_node("If", [], [], body=body)):
             if name in self.constants:
                 graph.initializer.append(self.constants[name])
                 graph.initializer[-1].name = name

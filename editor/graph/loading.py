@@ -254,7 +254,7 @@ class _Builder:
             ),
             tensor_kind=kind,
             tensor_producer=producer,
-            tensor_overridable=self._mask(overridable_names),
+            tensor_overridable=np.array([name in overridable_names for name in self.names], bool),
             inputs=np.array(inputs, np.int64),
             outputs=np.array(outputs, np.int64),
             inner_ops=tuple(op for i, node in enumerate(proto.node) for op in _inner_ops(node, i)),
@@ -358,9 +358,6 @@ class _Builder:
             raise ModelError(
                 f"{self.path}: {reader} needs tensor {name!r}, which no op produces"
             ) from None
-
-    def _mask(self, names: set[str]) -> Bools:
-        return np.array([name in names for name in self.names], bool)
 
     def _attributes(self) -> tuple[Attributes, ...]:
         seen: dict[Attributes, Attributes] = {}

@@ -109,8 +109,7 @@ def input_name(op_type: str, domain: str, version: int, position: int) -> str:
 
 
 def _version(graph: Graph, op: int) -> int:
-    domain = graph.op_domains[op]
-    return graph.opsets.get(domain or "ai.onnx", graph.opsets.get("", 1))
+    return graph.opsets.get(graph.op_domains[op] or "ai.onnx", graph.opsets.get("", 1))
 
 
 def settings_of(

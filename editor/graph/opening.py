@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 from onnx import (
@@ -35,6 +35,7 @@ from editor.graph.attributes import (
     bodies_of,
     distinct_name,
     nodes_within,
+    put,
     rename_values,
     values_in,
     values_of,
@@ -93,8 +94,7 @@ def _open_functions(model: ModelProto) -> None:
     opener = _Opener(model, {key: f for key, f in functions.items() if _fits(model, f)})
     opener.open(model.graph)
     called = _called(model.graph.node, functions)
-    del model.functions[:]
-    model.functions.extend(functions[key] for key in functions if key in called)
+    put(model.functions, (functions[key] for key in functions if key in called))
 
 
 def _fits(model: ModelProto, function: FunctionProto) -> bool:
@@ -139,9 +139,7 @@ class _Opener:
 
     def open(self, graph: GraphProto, stack: tuple[Key, ...] = ()) -> None:
         """Opens the calls of a graph and of its bodies."""
-        opened = list(self._opened(graph.node, stack))
-        del graph.node[:]
-        graph.node.extend(opened)
+        put(graph.node, self._opened(graph.node, stack))
 
     def _opened(self, nodes: Nodes, stack: tuple[Key, ...]) -> Iterator[NodeProto]:
         for node in nodes:
@@ -184,10 +182,8 @@ class _Opener:
     def _scope(self, call: str, function: str) -> str:
         tells = call.rpartition("/")[2].startswith(function)
         scope = call if tells else f"{call}/{function}"
-        number, distinct = 0, scope
-        while distinct in self.scopes:
-            number += 1
-            distinct = f"{scope}_{number}"
+        others = (f"{scope}_{number}" for number in count(1))
+        distinct = next(each for each in chain([scope], others) if each not in self.scopes)
         self.scopes.add(distinct)
         return distinct
 
@@ -204,8 +200,7 @@ def _set_attributes(node: NodeProto, attributes: Mapping[str, AttributeProto]) -
             value = deepcopy(attributes[attribute.ref_attr_name])
             value.name = attribute.name
             kept.append(value)
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    put(node.attribute, kept)
 
 
 Branches = tuple[tuple[str, bool], ...]
@@ -246,9 +241,7 @@ def fix_choices(model: ModelProto, define: Mapping[str, int]) -> None:
         model.graph.initializer.append(
             numpy_helper.from_array(value.astype(dtype).reshape(shape), name)
         )
-        kept = [value for value in model.graph.input if value.name != name]
-        del model.graph.input[:]
-        model.graph.input.extend(kept)
+        put(model.graph.input, (value for value in model.graph.input if value.name != name))
 
 
 def take_known_branches(model: ModelProto) -> Branches:
@@ -278,8 +271,7 @@ def take_branches(model: ModelProto, branches: Branches) -> None:
         at = next(i for i, node in enumerate(nodes) if key in node.output)
         call = nodes.pop(at)
         nodes[at:at] = _branch(model.graph, nodes, call, condition)
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
+        put(model.graph.node, nodes)
 
 
 def _known_conditions(model: ModelProto) -> dict[str, bool]:

@@ -342,8 +342,7 @@ class _Converter:
             raise self._error(f"{layer} has {len(layer.inputs)} inputs")
         name = self._source(layer, layer.inputs[0])
         if all(output.name != name for output in self.graph.output):
-            port = layer.inputs[0]
-            self.graph.output.append(self._value(name, port, layer))
+            self.graph.output.append(self._value(name, layer.inputs[0], layer))
 
     def _node(self, layer: _Layer) -> None:
         node = self.graph.node.add(

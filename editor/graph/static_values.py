@@ -19,6 +19,7 @@ from editor.graph.graph import (
     Shape,
     element_name,
     element_type,
+    mask_of,
     shape_of,
     type_name,
 )
@@ -81,8 +82,7 @@ def constant_ops(
     An op that produces a graph output is not constant: it has no consumer to follow.
     """
     constant_tensor = constant_tensor.copy()
-    is_output = np.zeros(len(constant_tensor), bool)
-    is_output[outputs] = True
+    is_output = mask_of(len(constant_tensor), outputs)
     constant = np.zeros(len(op_types), bool)
     for op in order:
         if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in _FOLDED_DOMAINS:

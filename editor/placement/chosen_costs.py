@@ -29,8 +29,7 @@ def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
 
     The busiest processor is never idle, or each request takes as long as alone, whichever is slower (Little, 1961).
     """
-    alone = placement.price(costs).total
-    between = max(placement.busiest_seconds(costs), alone / in_flight)
+    between = max(placement.busiest_seconds(costs), placement.price(costs).total / in_flight)
     return 1 / between if between else 0.0
 
 

@@ -17,7 +17,7 @@ from editor.devices.device import Device, Link, travels_as
 from editor.devices.published import Published, assumed_bytes, effective_types
 from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.flops import Floats, op_flops, op_traffic
-from editor.graph.graph import Bools, Graph, Ints, bits_of, cached_per_graph
+from editor.graph.graph import Bools, Graph, Ints, bits_of, cached_per_graph, mask_of
 from editor.placement.subgraphs.minimal import minimal
 
 HOME = ""
@@ -606,8 +606,7 @@ def boundary_seconds(
 
 def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> float:
     """Seconds of all transfers of one run, with graph inputs and outputs where machines differ or devices count them."""
-    is_placed = np.zeros(len(graph), bool)
-    is_placed[placed] = True
+    is_placed = mask_of(len(graph), placed)
     producer, consumer, tensor = graph.edges
     inside = is_placed[producer] & is_placed[consumer]
     producer, consumer, tensor = producer[inside], consumer[inside], tensor[inside]

@@ -84,8 +84,7 @@ def _merged(blocks: list[PinGroup]) -> list[PinGroup]:
         follows = at > 0 and at % 2 == 1 and int(parts[at]) == int(last[at]) + 1
         if found and follows and (first is None or first[0] == at):
             first = first or (at, last[at])
-            span = f"{first[1]}–{parts[at]}"
-            name = "".join([*parts[:at], span, *parts[at + 1 :]])
+            name = "".join([*parts[:at], f"{first[1]}–{parts[at]}", *parts[at + 1 :]])
             found[-1] = replace(found[-1], name=name, ops=found[-1].ops + block.ops)
         else:
             found.append(block)

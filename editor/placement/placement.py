@@ -536,8 +536,7 @@ def solve(
 
 def _with_own_objective(placement: Placement, costs: Costs) -> Placement:
     """Recompute the objective for the grouping in use: policies optimise for the minimal one."""
-    name = placement.assignment.objective_name
-    if name.startswith("busiest"):
+    if placement.assignment.objective_name.startswith("busiest"):
         reached = placement.busiest_seconds(costs)
     elif placement.assignment.in_joules:
         watts = stated_watts(placement.devices)

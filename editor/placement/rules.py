@@ -38,12 +38,8 @@ def label_mask(label: str, devices: Sequence[Device]) -> Bools:
     return _level_and_mask(label, devices)[1]
 
 
-def label_level(label: str, devices: Sequence[Device]) -> str:
-    """The level of a label; "" for the name of a device, which determines all levels."""
-    return _level_and_mask(label, devices)[0]
-
-
 def _level_and_mask(label: str, devices: Sequence[Device]) -> tuple[str, Bools]:
+    """The level of a label, "" for the name of a device, which determines all levels; and [device] whether it is selected."""
     level, _, value = as_text(label, "the target of a pin", PinError).partition(":")
     if level in LEVELS and value:
         mask = np.array([device.labels()[level] == value for device in devices], bool)
@@ -166,6 +162,7 @@ class Rule:
         deadline = deadline or Deadline()
         expression = None if self.regex is None else regular_expression(self.regex)
         layered = None if self.layer is None else _in_layers(graph, self.layer)
+        slowest = self.regex or self.name or self.tensor or self.type or ""
         ops = []
         for op in graph.order.tolist():
             if (
@@ -174,13 +171,8 @@ class Rule:
                 and self._matches(graph, op, expression)
             ):
                 ops.append(op)
-            deadline.check(self._slowest)
+            deadline.check(slowest)
         return _nth(ops, self.nth) if self.nth is not None else ops
-
-    @property
-    def _slowest(self) -> str:
-        """The pattern that takes the most time."""
-        return self.regex or self.name or self.tensor or self.type or ""
 
     def _matches(self, graph: Graph, op: int, expression: Any) -> bool:
         return (
@@ -315,7 +307,7 @@ def ops_decided(
     """[op] whether a rule named a device, which determines all levels."""
     found, deadline = [], Deadline()
     for rule in rules:
-        level = label_level(rule.to, devices)
+        level = _level_and_mask(rule.to, devices)[0]
         taken = decided.setdefault(level, np.zeros(len(graph), bool))
         ops = rule.matches(graph, candidates & ~taken & ~settled, deadline)
         taken[ops] = True

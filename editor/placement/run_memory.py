@@ -12,7 +12,7 @@ import numpy as np
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.flops import OVERWRITING_TYPES, RENAMING_TYPES, Floats
-from editor.graph.graph import Bools, Graph, Ints, distinct
+from editor.graph.graph import Bools, Graph, Ints, distinct, mask_of, numbers_at
 from editor.graph.states import states_of
 from editor.groups import grouped
 from editor.runtimes.base import MemoryOverhead
@@ -26,8 +26,7 @@ def weight_bytes(graph: Graph, placed: Ints) -> Floats:
     The sum over a device's ops equals the constants of that device, or is less where two devices share
     a constant.
     """
-    is_placed = np.zeros(len(graph), bool)
-    is_placed[placed] = True
+    is_placed = mask_of(len(graph), placed)
     size = np.zeros(len(graph))
     constant = graph.tensor_is_constant
     readers = graph.readers
@@ -280,8 +279,7 @@ class _Timeline:
         self.graph, self.devices, self.subgraph_of_op = graph, devices, subgraph_of_op
         placed = np.flatnonzero(subgraph_of_op >= 0)
         self.ops: Ints = placed[np.lexsort((graph.rank[placed], subgraph_of_op[placed]))]
-        self.moment = np.full(len(graph), -1, np.int64)
-        self.moment[self.ops] = np.arange(len(self.ops))
+        self.moment = numbers_at(len(graph), self.ops, np.arange(len(self.ops)))
         count = int(subgraph_of_op.max()) + 1 if len(placed) else 0
         self.begin, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.home = np.zeros(count, np.int64)
@@ -292,8 +290,9 @@ class _Timeline:
         self.sizes = [assumed_bytes(graph, d.published.assumes) for d in devices]
         self.memory_of_device, self.in_host_memory = _memories(devices)
         producer = graph.tensor_producer
-        self.source = np.full(len(graph.tensor_names), -1, np.int64)
-        self.source[producer >= 0] = subgraph_of_op[producer[producer >= 0]]
+        self.source = numbers_at(
+            len(graph.tensor_names), producer >= 0, subgraph_of_op[producer[producer >= 0]]
+        )
         self.constant: Bools = graph.tensor_is_constant & (self.source < 0)
 
     def memory(self) -> RunMemory:
@@ -357,16 +356,13 @@ class _Timeline:
         until = np.where(crosses, self.end[reader], self.moment[op]) if len(op) else op
         boundary = np.zeros(count, bool)
         boundary[tensor[crosses]] = True
-        output = np.zeros(count, bool)
-        output[graph.outputs] = True
+        output = mask_of(count, graph.outputs)
         produced = np.flatnonzero((self.source >= 0) & ~self.constant)
-        first = np.full(count, -1, np.int64)
-        first[produced] = self.moment[graph.tensor_producer[produced]]
+        first = numbers_at(count, produced, self.moment[graph.tensor_producer[produced]])
         last = first.copy()
         np.maximum.at(last, tensor, until)
         last[output & (first >= 0)] = len(self.ops) - 1
-        home = np.full(count, -1, np.int64)
-        home[produced] = self.home[self.source[produced]]
+        home = numbers_at(count, produced, self.home[self.source[produced]])
         kept: Bools = boundary | output
         own = self._without_shared(produced, first, last, kept)
         kinds = [OUTPUT if output[t] else BOUNDARY if kept[t] else INNER for t in own.tolist()]

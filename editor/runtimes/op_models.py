@@ -23,9 +23,17 @@ from onnx import (
 )
 
 from editor.errors import ModelError
-from editor.graph.attributes import bodies_of, captured_names
+from editor.graph.attributes import bodies_of, captured_names, put
 from editor.graph.external_data import is_external, load_tensor
-from editor.graph.graph import Bools, Graph, byte_size, element_name, element_type, make_value_info
+from editor.graph.graph import (
+    Bools,
+    Graph,
+    byte_size,
+    element_name,
+    element_type,
+    make_value_info,
+    mask_of,
+)
 from editor.graph.kept_values import fitting_constants, keeps_values
 from editor.graph.model_file import KEPT_TENSOR_BYTES, drop_weights, read_again
 
@@ -124,8 +132,7 @@ class ProbeModels:
 
     def __init__(self, graph: Graph, source: ModelProto, kept: Bools) -> None:
         self.graph, self.source, self.kept = graph, source, kept
-        self.is_output = np.zeros(len(graph.tensor_names), bool)
-        self.is_output[graph.outputs] = True
+        self.is_output = mask_of(len(graph.tensor_names), graph.outputs)
         self.values: dict[str, TensorProto] = {t.name: t for t in source.graph.initializer}
         for node in source.graph.node:
             if node.op_type == "Constant" and node.output:
@@ -323,8 +330,7 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
                 made = nodes_for(tensor.name, tensor) if is_large(tensor) else []
                 nodes += made
                 kept += [] if made else [tensor]
-            del owner.initializer[:]
-            owner.initializer.extend(kept)
+            put(owner.initializer, kept)
         for node in owner.node:
             value = next(
                 (a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None
@@ -335,8 +341,7 @@ def _fill_bodies(model: ModelProto, graph: Graph) -> None:
             nodes += made or [node]
             for body in bodies_of(node):
                 fill(body)
-        del owner.node[:]
-        owner.node.extend(nodes)
+        put(owner.node, nodes)
 
     for node in model.graph.node:
         for body in bodies_of(node):

@@ -20,6 +20,7 @@ from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
+from editor.groups import firsts
 from editor.runtimes.base import Capability
 from editor.runtimes.lessons import lessons
 from editor.runtimes.protocols import API_VERSION, Runtime
@@ -85,10 +86,11 @@ def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
 
 def _entry_points() -> list[EntryPoint]:
     """The entry points of installed distributions, by name; what lies in the current folder is not installed."""
-    by_name: dict[str, EntryPoint] = {}
-    for distribution in distributions(path=[*installed_folders()]):
-        for point in distribution.entry_points.select(group=ENTRY_POINTS):
-            by_name.setdefault(f"{distribution.name} {point.name}", point)
+    by_name = firsts(
+        (f"{distribution.name} {point.name}", point)
+        for distribution in distributions(path=[*installed_folders()])
+        for point in distribution.entry_points.select(group=ENTRY_POINTS)
+    )
     return sorted(by_name.values(), key=lambda p: p.name)
 
 

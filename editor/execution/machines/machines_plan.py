@@ -46,6 +46,7 @@ from editor.execution.machines.dataflow import (
     value_of,
 )
 from editor.graph.graph import Graph
+from editor.groups import firsts
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.machines.connection import (
@@ -412,10 +413,9 @@ class MachinesPlan(CompiledPlan):
         seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
         source = {name: step.id for step in self.steps for name in step.submodel.outputs}
-        reader: dict[tuple[str, str], int] = {}
-        for step in self.steps:
-            for name in step.submodel.inputs:
-                reader.setdefault((name, step.machine), step.id)
+        reader = firsts(
+            ((name, step.machine), step.id) for step in self.steps for name in step.submodel.inputs
+        )
         transfers: list[TransferTime] = []
         for machine, (times, _) in spent.items():
             for number in times.seconds:
@@ -472,10 +472,11 @@ def compile_over_machines(
     """
     graph = placement.graph
     cutter = Cutter.open(graph, overridden)
-    if len(placement.subgraphs) == 1:
-        submodels: list[SubModel | None] = [replace(cutter.whole(), label="subgraph 0")]
-    else:
-        submodels = cut(placement, cutter, fold_shapes=True)
+    submodels: Sequence[SubModel | None] = (
+        [replace(cutter.whole(), label="subgraph 0")]
+        if len(placement.subgraphs) == 1
+        else cut(placement, cutter, fold_shapes=True)
+    )
     steps = [
         Step(
             subgraph.id,

@@ -73,7 +73,7 @@ from editor.execution.measure.turns import (
     subgraph_figures,
     transfer_figures,
 )
-from editor.groups import grouped
+from editor.groups import firsts
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
 from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, predicted_rate
@@ -272,13 +272,13 @@ class Benchmark:
 
     def _real_devices(self) -> list[Device]:
         """Real devices of all plans, without duplicates."""
-        alike = grouped(
+        found = firsts(
             (device.settings, device)
             for placement in self.placements.values()
             for device in placement.devices
             if device.present
         )
-        return [devices[0] for devices in alike.values()]
+        return list(found.values())
 
     @cached_property
     def _names(self) -> dict[str, Device]:

@@ -41,12 +41,8 @@ _OF_WIRES = {"float16": "f16", "int8": "int8"}
 
 def precision_of(devices: Iterable[Device]) -> str:
     """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
-    lowest = ""
-    for device in devices:
-        own = "" if device.planned else runtime_of(device.runtime).precision(device)
-        if own and _PRECISIONS[own] > _PRECISIONS.get(lowest, 0.0):
-            lowest = own
-    return lowest
+    own = [runtime_of(d.runtime).precision(d) for d in devices if not d.planned]
+    return max(filter(None, own), key=lambda precision: _PRECISIONS[precision], default="")
 
 
 def precision_of_plan(placement: Placement, reference: Device) -> str:

@@ -156,9 +156,8 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
             out_latency=profile.out_latency * ratio,
             out_seconds_per_byte=profile.out_seconds_per_byte * ratio,
         )
-    for device in placement.devices:
-        if device.name in corrected:
-            save_profile(placement.graph, device, corrected[device.name])
+    for name, profile in corrected.items():
+        save_profile(placement.graph, placement.by_name[name], profile)
     return corrected
 
 

@@ -41,7 +41,7 @@ from editor.execution.measure.in_place import given_to, in_place
 from editor.execution.measure.statistics import MachineWatch
 from editor.execution.measure.turns import Turn
 from editor.graph.flops import Floats, work_shares
-from editor.graph.graph import Bools, Graph, Ints
+from editor.graph.graph import Bools, Graph, Ints, numbers_at
 from editor.graph.states import states_of
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.costs import ColdStart, gaps
@@ -187,8 +187,7 @@ def _cut(
 ) -> Placement:
     """Ops of ``placed`` cut into pieces, whose devices take turns; ``pieces`` is [place] the piece's number."""
     if len(devices) == 1:
-        group = np.full(len(graph), -1, np.int64)
-        group[placed] = pieces
+        group = numbers_at(len(graph), placed, pieces)
         pair = [devices[0], replace(devices[0], name=f"{devices[0].name}{COPY}")]
         return placement_of_groups(graph, pair, np.maximum(group, 0) % 2, group)
     able = np.column_stack(

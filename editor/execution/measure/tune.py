@@ -55,8 +55,7 @@ class Tuned:
     @property
     def proposal(self) -> str:
         """What to do, in a sentence."""
-        present = self._present
-        if present is None or self.best != PRESENT:
+        if self._present is None or self.best != PRESENT:
             evidence = self.evidence(self._fastest)
             return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}."
         if len(self.results) == 1:
@@ -120,9 +119,13 @@ def candidates(
         PRESENT: settings,
         "priority": replace(settings, policy="priority", policy_options={}),
     }
-    for objective in AIMS:
-        options = {"objective": objective, "costs": source, "search": search}
-        tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
+    options = {"costs": source, "search": search}
+    tries |= {
+        f"optimal {aim}": replace(
+            settings, policy="optimal", policy_options={"objective": aim, **options}
+        )
+        for aim in AIMS
+    }
     tries |= {
         f"{_MOSTLY}{d.name}": replace(settings, policy="priority", policy_options={"first": d.name})
         for d in devices

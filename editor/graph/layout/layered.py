@@ -415,8 +415,7 @@ class _Sides:
         self.right = np.full(len(y), np.inf)
         """[node] where the next node beside it ends"""
         for row in rows:
-            nodes = [v for v in row if v < len(y)]
-            for u, v in pairwise(nodes):
+            for u, v in pairwise([v for v in row if v < len(y)]):
                 self.left[v], self.right[u] = x[u] + self.half[u], x[v] - self.half[v]
         self.taken: dict[tuple[int, bool], list[tuple[float, float, int]]] = {}
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import numpy as np
 from onnx import NodeProto
 
-from editor.graph.graph import Graph, TensorKind
+from editor.graph.graph import Graph, TensorKind, numbers_at
 
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
 _OF_OPENVINO = "__module."
@@ -54,8 +54,9 @@ _SLACK = 0.3
 
 def cut_costs(graph: Graph, placed: Sequence[int]) -> list[int]:
     """[i] number of tensors that cross a cut before ``placed[i]``; ``placed`` is in topological order."""
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last entry is for "no producer"
-    position[list(placed)] = np.arange(len(placed))
+    position = numbers_at(
+        len(graph) + 1, list(placed), np.arange(len(placed))
+    )  # the last entry is for "no producer"
     first = position[graph.tensor_producer]
     last = np.full(len(graph.tensor_names), -1, np.int64)
     np.maximum.at(last, graph.op_reads.values, position[graph.op_reads.row_of_value])

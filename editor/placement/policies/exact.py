@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from editor.graph.flops import Floats
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, numbers_at
 from editor.groups import grouped
 from editor.placement.costs import Costs, price
 from editor.placement.policies.problem import Problem, column_keys
@@ -116,8 +116,7 @@ def _least_launch_seconds(
     graph: Graph, problem: Problem, labels: Labels, placed: Ints, launch: Floats
 ) -> Floats:
     """[placement] lower bound of the launch overhead; exact for two devices, whose subgraphs alternate."""
-    node = np.full(len(graph), -1, np.int64)
-    node[placed] = np.arange(len(placed))
+    node = numbers_at(len(graph), placed, np.arange(len(placed)))
     producer, consumer, _ = graph.edges
     edges = [
         (int(node[p]), int(node[c]))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from editor.graph.flops import Floats
-from editor.graph.graph import Bools, Ints
+from editor.graph.graph import Bools, Ints, mask_of, numbers_at
 from editor.placement.policies.problem import Problem
 
 _UNITS_PER_SECOND = 1e12
@@ -110,8 +110,7 @@ class Expansion:
                 _tensor_terms(
                     cut, of, device, tensors[i].source, list(tensors[i].readers), leave, enter
                 )
-        switched = cut.solve()
-        return np.where(switched | settled, device, label)
+        return np.where(cut.solve() | settled, device, label)
 
     def _beside(self, free: Bools) -> Ints:
         """Tensors that an op which may switch makes or reads; the cost of all others is the same whatever switches."""
@@ -167,15 +166,13 @@ class Expansion:
         cut.arcs(self.problem.source[one], reader, out[one])
         cut.arcs(reader, self.problem.source[one], back[one])
         many = np.flatnonzero(count > 1)
-        helper = np.full(len(count), -1, np.int64)
-        helper[many] = cut.helpers(len(many))
+        helper = numbers_at(len(count), many, cut.helpers(len(many)))
         inside = helper[readers.row_of_value] >= 0
         each, values = helper[readers.row_of_value[inside]], readers.values[inside]
         never = np.full(len(each), _NEVER, np.int64)
         cut.arcs(self.problem.source[many], helper[many], out[many])
         cut.arcs(each, values, never)
-        second = np.full(len(count), -1, np.int64)
-        second[many] = cut.helpers(len(many))
+        second = numbers_at(len(count), many, cut.helpers(len(many)))
         cut.arcs(values, second[readers.row_of_value[inside]], never)
         cut.arcs(second[many], self.problem.source[many], back[many])
 
@@ -290,8 +287,7 @@ class _Cut:
         status = flow.solve(self.source, self.sink)
         if status != flow.OPTIMAL:
             raise AssertionError(f"the minimum cut failed: {status}")
-        keeps = np.zeros(self.nodes, bool)
-        keeps[flow.get_source_side_min_cut()] = True
+        keeps = mask_of(self.nodes, flow.get_source_side_min_cut())
         switched: Bools = ~keeps[: self.count]
         return switched
 

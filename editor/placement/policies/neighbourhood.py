@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from editor.graph.graph import Bools, Ints
+from editor.graph.graph import Bools, Ints, mask_of
 from editor.placement.policies.problem import Problem
 
 BUSIEST, TOTAL = "busiest", "total"
@@ -106,8 +106,7 @@ class _Search:
             size,
             should_stop,
         )
-        n = len(problem)
-        self.neighbours: list[list[int]] = [[] for _ in range(n)]
+        self.neighbours: list[list[int]] = [[] for _ in range(len(problem))]
         for t in problem.tensors:
             for r in t.readers:
                 self.neighbours[t.source].append(r)
@@ -141,9 +140,7 @@ class _Search:
                 if len(mine)
                 else np.arange(size)
             )
-        freed = np.zeros(n, bool)
-        freed[nodes] = True
-        return freed
+        return mask_of(n, nodes)
 
     def _crossing(self, label: Ints) -> Ints:
         tensor = self.problem.readers.row_of_value

@@ -406,8 +406,7 @@ def optimal(task: Task) -> Assignment:
         raise EditorError("policy option within: it belongs to the objective energy")
     if objective == "latency":
         return least_latency_of(task, seconds)
-    searches = len(task.constraints.devices) > 2
-    first = seconds * _FIRST_SHARE if searches else 0.0
+    first = seconds * _FIRST_SHARE if len(task.constraints.devices) > 2 else 0.0
     return _least_busy(task, least_latency_of(task, first), seconds - first)
 
 

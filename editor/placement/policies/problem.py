@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from editor.graph.flops import Floats
-from editor.graph.graph import Bools, Graph, Ints, Rows
+from editor.graph.graph import Bools, Graph, Ints, Rows, numbers_at
 from editor.placement.costs import Costs, price, subgraph_overheads, without_wires
 from editor.placement.subgraphs.minimal import minimal
 
@@ -79,8 +79,7 @@ class Problem:
             size: [op] bytes of weights.
             processor: [device] number of its processor.
         """
-        node = np.full(len(graph), -1, np.int64)
-        node[placed] = np.arange(len(placed))
+        node = numbers_at(len(graph), placed, np.arange(len(placed)))
         producer, consumer, tensor = graph.edges
         inside = (node[producer] >= 0) & (node[consumer] >= 0)
         order = np.argsort(tensor[inside], kind="stable")

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from editor.graph.graph import Graph, Ints, TensorKind
+from editor.graph.graph import Graph, Ints, TensorKind, mask_of
 from editor.placement.subgraphs.minimal import UNPLACED
 
 _SEARCH_LIMIT = 64
@@ -53,8 +53,7 @@ class _Network:
     """Placed ops as nodes; graph inputs and weights that several ops of one device read are further nodes."""
 
     def __init__(self, graph: Graph, device: Ints, placed: Ints) -> None:
-        is_placed = np.zeros(len(graph), bool)
-        is_placed[placed] = True
+        is_placed = mask_of(len(graph), placed)
         self.op_of = [op for op in graph.order.tolist() if is_placed[op]]
         self.ops = len(self.op_of)
         node = {op: i for i, op in enumerate(self.op_of)}
@@ -80,8 +79,7 @@ class _Network:
     def _shared_sources(self, graph: Graph, node: dict[int, int]) -> Iterable[list[int]]:
         producer = graph.tensor_producer
         for tensor in range(len(graph.tensor_names)):
-            is_source = producer[tensor] < 0 or int(producer[tensor]) not in node
-            if is_source:
+            if producer[tensor] < 0 or int(producer[tensor]) not in node:
                 readers = sorted(node[r] for r in graph.readers[tensor].tolist() if r in node)
                 if len(readers) > 1 or (readers and graph.tensor_kind[tensor] == TensorKind.INPUT):
                     yield readers

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from editor.graph.graph import Graph, Ints, distinct
+from editor.graph.graph import Graph, Ints, distinct, mask_of
 from editor.groups import grouped
 
 UNPLACED = -1
@@ -20,8 +20,7 @@ def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
     nearest, and a new subgraph starts whenever the device changes; within a level the ops of the current
     device come first.
     """
-    is_placed = np.zeros(len(graph), bool)
-    is_placed[placed] = True
+    is_placed = mask_of(len(graph), placed)
     distance = [0] * len(graph)
     for op in reversed(graph.order.tolist()):
         if is_placed[op]:
@@ -91,8 +90,7 @@ class _Drain:
 
     def __init__(self, graph: Graph, device: Ints, placed: Ints, backward: bool) -> None:
         count = len(graph)
-        is_placed = np.zeros(count, bool)
-        is_placed[placed] = True
+        is_placed = mask_of(count, placed)
         predecessors, successors = graph.predecessors, graph.successors
         if backward:
             predecessors, successors = successors, predecessors

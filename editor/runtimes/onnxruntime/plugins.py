@@ -25,6 +25,7 @@ from editor.devices.device import Device
 from editor.environment import LIBRARIES
 from editor.errors import ExecutionError
 from editor.files import cache_folder, keep_json, kept_json
+from editor.groups import firsts
 from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime.options import BUILT_IN, reason_of, session_options
 from editor.runtimes.onnxruntime.providers import CPU, NAME, SETTINGS_TO_TRY, index_of, memory_kind
@@ -68,14 +69,12 @@ class PluginLibrary:
 
 def local_builds() -> tuple[PluginLibrary, ...]:
     """Libraries of the environment variable."""
-    found = []
-    for part in LIBRARIES.value.split(os.pathsep):
-        name, given, path = part.strip().partition("=")
-        if name:
-            found.append(
-                PluginLibrary(name if given else Path(name).stem, path=path if given else name)
-            )
-    return tuple(found)
+    parts = (part.strip().partition("=") for part in LIBRARIES.value.split(os.pathsep))
+    return tuple(
+        PluginLibrary(name if given else Path(name).stem, path=path if given else name)
+        for name, given, path in parts
+        if name
+    )
 
 
 @cache
@@ -279,11 +278,12 @@ _registered: dict[str, str] = {}
 
 def plugin_devices() -> tuple[PluginDevice, ...]:
     """Devices of all libraries; one provider's stand together, in the order of their positions."""
-    found: dict[tuple[str, int], PluginDevice] = {}
-    for tried in _tried():
-        for device in tried.devices:
-            if device.provider not in BUILT_IN:
-                found.setdefault((device.provider, device.position), device)
+    found = firsts(
+        ((device.provider, device.position), device)
+        for tried in _tried()
+        for device in tried.devices
+        if device.provider not in BUILT_IN
+    )
     return tuple(found.values())
 
 
