@@ -315,7 +315,7 @@ FORMATS: dict[str, Format] = {
         "editor.exports.knobs:write_litert",
         "LiteRT: operators to skip",
         options=(_DEVICE,),
-        unfit="editor.exports.knobs:unfit",
+        unfit="editor.exports.knobs:unfit_for_litert",
         takes="TensorFlow Lite files",
         devices=("edgetpu", "litert"),
     ),

@@ -324,7 +324,7 @@ Operator = tuple[tuple[str, ...], tuple[str, ...]]
 """Names of the tensors that an operator reads, and of those that it makes."""
 
 
-def unfit(graph: Graph) -> str:
+def unfit_for_litert(graph: Graph) -> str:
     """Why LiteRT has no numbers for the ops of a model; "" where it has."""
     if graph.source == "tflite":
         return ""

@@ -28,7 +28,6 @@ from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
-from editor.placement.policies import latency as latency_policy
 from editor.placement.policies import optimal as optimal_policy
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
@@ -632,8 +631,7 @@ def test_a_search_for_throughput_takes_its_budget_once(
         budgets.append(seconds)
         return real(problem, label, objective, 0.01, *more)
 
-    for module in (optimal_policy, latency_policy):
-        monkeypatch.setattr(module, "improve", counted)
+    monkeypatch.setattr(optimal_policy, "improve", counted)
     table = [
         {"name": name, "backendName": "NPU", "peakCompute": 1e12, "power": "5 W"} for name in "ABC"
     ]

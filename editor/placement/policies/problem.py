@@ -127,7 +127,7 @@ class Problem:
         """[node, device] seconds, infinite where a node may not be."""
         return np.where(self.allowed, self.time, np.inf)
 
-    @property
+    @cached_property
     def fastest(self) -> Ints:
         """[node] device where it takes the least time by itself."""
         fastest: Ints = self.times.argmin(axis=1).astype(np.int64)
