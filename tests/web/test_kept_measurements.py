@@ -258,9 +258,9 @@ def test_a_verdict_that_a_busy_machine_leaves_open_says_why(
     for interval, said in (
         (
             [0.004, 0.109],
-            "(28 ms on Elsewhere); this plan takes 4 ms to 109 ms (95 %): measure longer",
+            "28 ms on Elsewhere; this plan takes 4 ms to 109 ms (95 %): measure longer",
         ),
-        ([0.045, 0.055], "(28 ms on Elsewhere)'"),
+        ([0.045, 0.055], "28 ms on Elsewhere'"),
     ):
         document.keep_run({**found, "interval": interval}, "automatic", document.placement)
         assert said in verdict_of(document)
