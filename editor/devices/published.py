@@ -617,7 +617,7 @@ def preset(name: str) -> dict[str, Any]:
         )
     path = resource_dir("examples") / "devices" / "presets" / f"{name}.yaml"
     try:
-        keys = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
+        keys = yaml.load(path.read_text(encoding="utf-8"), _LOADER)  # nosec B506  # a safe one
     except (OSError, yaml.YAMLError) as error:
         raise DeviceTableError(f"{path}: {error}") from error
     if not isinstance(keys, dict) or "preset" in keys or "name" in keys:
