@@ -126,7 +126,7 @@ def _phases_now(state: AppState, prompt: Any, new: Any, document_id: str) -> Any
     except Cancelled:
         return problem("No phases were placed.", "Cancelled")
     except NoPhasesError as error:
-        return [problem(str(error), "The phases were not placed"), shorter_prompt(error.shorter)]
+        return [shorter_prompt(error.shorter), problem(str(error), "The phases were not placed")]
     except EditorError as error:
         return problem(str(error), "The phases were not placed")
 

@@ -87,7 +87,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     further = f" and {new - 1:,} times a token" if new > 1 else ""
     head.append(
         html.Th(
-            [f"Answer of {pluralize(new, 'token')} ", badge],
+            [f"Answer of {pluralize(new, 'token')}", html.Br(), badge],
             title=f"The first token{further}, and the state once where it moves",
         )
     )
