@@ -318,3 +318,16 @@ def test_documents_of_one_title_are_told_apart_in_the_list_of_versions(
     state.open(OpenRequest(str(path), "HETERO:CPU", {}, True))
     assert f"new/decoder.onnx (1 token after 127, {day})" in labels()
     assert all("/" in each for each in labels())
+
+
+def test_phases_say_that_pins_hold_in_each_way(state: AppState, document: Document) -> None:
+    """One placement was "best" with 71 pins of a person, and another one without them, and nothing told them apart."""
+
+    def shown() -> str:
+        with state.tasks.begin(document.id, "Placing") as task:
+            phases = state.phases(document, Lengths(120, 32), task)
+        return str(phases_view(document, phases))
+
+    assert "Each way holds" not in shown()
+    document.pin(document.placement.placed_ops[:3].tolist(), "OpenVINO.CPU")
+    assert "Each way holds the 3 pins of the plan." in shown()

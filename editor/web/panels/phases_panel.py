@@ -213,7 +213,9 @@ def _said(
     if elsewhere:
         are = "is" if elsewhere == 1 else "are"
         present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
-    return f"{best} {present}"
+    pins = len(document.placement.settings.pins)
+    held = f" Each way holds the {pluralize(pins, 'pin')} of the plan." if pins else ""
+    return f"{best} {present}{held}"
 
 
 def _answer(phases: Phases, moved: int) -> html.Span:
