@@ -19,7 +19,7 @@ from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
-from editor.web.callbacks.phasing import _opened_now
+from editor.web.callbacks.phasing import opened_phase
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.compare import compare_view
@@ -192,7 +192,7 @@ def test_the_prompt_is_opened_as_both_phases_were_placed(state: AppState, tmp_pa
         sizes = sizes_of_step(document.graph, lengths.prompt, 0)
         document.pin(document.placement.placed_ops[-9:].tolist(), "B")
         found = state.phases(document, lengths, task)
-        opened = _opened_now(state, document, sizes, lengths, task)
+        opened = opened_phase(state, document, sizes, lengths, task)
         assert opened is not document and state.phased[opened] is found
         assert not moved_ops(opened.placement, found.prompt.affinity)
         shown = str(phases_panel(opened, state.phased[opened]))
@@ -200,7 +200,10 @@ def test_the_prompt_is_opened_as_both_phases_were_placed(state: AppState, tmp_pa
         document.pin(document.placement.placed_ops[:9].tolist(), "B")
         shown = str(phases_panel(document, found))
         assert "data-step-of='another'" in shown, "of the plan before"
-        again = _opened_now(
+        again = opened_phase(
             state, document, sizes_of_step(document.graph, 31, 0), Lengths(31, 8), task
         )
         assert again not in state.phased, "of other lengths nothing was found"
+        assert state.greeting(opened.id).startswith("Placed as in Phases: ")
+        opened_phase(state, opened, sizes, lengths, task)
+        assert not state.greeting(opened.id), "nothing else was opened"

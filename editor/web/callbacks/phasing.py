@@ -77,7 +77,7 @@ def register(app: Dash, state: AppState) -> None:
             )
             with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 resized = await state.long_work.run(
-                    _opened_now, state, document, sizes, lengths, task
+                    opened_phase, state, document, sizes, lengths, task
                 )
         except EditorError as error:
             return no_update, problem(str(error), "This phase was not opened")
@@ -103,7 +103,7 @@ def _lengths(prompt: Any, new: Any) -> Lengths:
     return Lengths(prompt, new)
 
 
-def _opened_now(
+def opened_phase(
     state: AppState, document: Document, sizes: Mapping[str, int], lengths: Lengths, task: Task
 ) -> Document:
     """The document at the sizes of a phase, with the devices that its ops were given there when both phases were placed."""
@@ -112,6 +112,8 @@ def _opened_now(
     if phases is not None and phases.lengths == lengths:
         use_phase(resized, phases, phases.chosen.name)
         state.phased[resized], how = phases, "Placed as in Phases"
+    if resized is document:  # its page stays, and would say it when it is opened again
+        return resized
     said = f"{moved_at_sizes(resized, document, how)} {state.greeting(resized.id)}"
     state.greet(resized.id, said.rstrip())
     return resized
