@@ -42,7 +42,7 @@ from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.sandbox.watch import READING, section_of
-from editor.text import human_seconds, is_utf8, pluralize
+from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
@@ -397,13 +397,7 @@ class AppState:
         resized = self.with_sizes(document.id, found.define, task.should_stop)
         settings = memory_settings(resized.placement.settings)
         resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
-        room = "with" if found.is_roomy else "without"
-        said = (
-            f"The longest context found: {pluralize(found.tokens, 'token')}, {room} room for what runtimes add. A prompt of "
-            "that many at once may need more."
-        )
-        if document.placement.settings.pins:
-            said += " Without the pins a longer one may fit."
+        said = found.in_words(document.placement.settings)
         self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())
         return resized
 

@@ -221,8 +221,11 @@ def _adopt(state: AppState, document: Document, edit: m.LayoutEdit) -> None:
     benchmark.plan = document.plan  # this is the one that was measured
 
 
-def use_phase(document: Document, phases: Phases | None, name: str) -> None:
+def use_phase(document: Document, phases: Phases | None, name: str) -> Phases:
     """Makes a way to place both phases the plan, as far as it is of the phase of the document.
+
+    Returns:
+        The ways, with this one as the one that is used.
 
     Raises:
         EditorError: it is not kept any more, or has no room for the sizes of the document.
@@ -242,6 +245,7 @@ def use_phase(document: Document, phases: Phases | None, name: str) -> None:
             f"{name!r} is placed for {made_for:,} tokens, and has no room for the {opened:,} of the sizes that are open: "
             f"place both phases with a prompt of {opened:,} or more, or open a token of {made_for:,} first.\n{error}"
         ) from None
+    return phases.using(name)
 
 
 def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Outcome:
@@ -255,7 +259,7 @@ def _layout_edit(state: AppState, document: Document, edit: m.LayoutEdit) -> Out
         case "adopt":
             _adopt(state, document, edit)
         case "use-phase":
-            use_phase(document, state.phased.get(document), edit.name)
+            state.phased[document] = use_phase(document, state.phased.get(document), edit.name)
     return None
 
 

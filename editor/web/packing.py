@@ -18,6 +18,7 @@ from editor.placement.choices import AIMS
 from editor.web.tasks import Task
 from editor.web.view import measured_run
 from editor.workspace.document import Document
+from editor.workspace.plan import Plan
 
 MAX_DOWNLOAD_BYTES = 256 << 20
 """Above this a browser chokes on a download that goes through the page."""
@@ -25,14 +26,24 @@ _WEIGHTS_BYTES = 1 << 20
 """Larger files are weights, which take seconds to compress and hardly shrink."""
 
 
-def written(document: Document, form: str, folder: Path, device: str = "") -> list[Path]:
-    """Files of a format, with what was measured of the plan; ``device`` is the one of a kit.
+def written(
+    document: Document, form: str, folder: Path, device: str = "", plan: Plan | None = None
+) -> list[Path]:
+    """Files of a format, with what was measured of the plan.
+
+    Args:
+        document: has the measurements.
+        form: the format.
+        folder: where the files go.
+        device: the one of a kit.
+        plan: the plan of the document, where it has more to it, as a placement of the prompt.
 
     Raises:
         ExportError: the format cannot say what is in the plan, or the files are too large for a download.
     """
     if form in WITH_WEIGHTS:
         _check_size(copied_bytes(document.graph), form)
+    plan = plan or document.plan
     with tempfile.TemporaryDirectory() as beside:
         options = {}
         taken = {option.name for option in FORMATS[form].options} if form in FORMATS else set()
@@ -44,9 +55,9 @@ def written(document: Document, form: str, folder: Path, device: str = "") -> li
             file = write_atomic(Path(beside) / "accuracy.json", json_text(accuracy.as_dict()))
             options["accuracy"] = str(file)
         paths = (
-            document.plan.write_kit(folder, device)
+            plan.write_kit(folder, device)
             if form == "kit"
-            else document.plan.export(cast("ExportForm", form), folder, **options)
+            else plan.export(cast("ExportForm", form), folder, **options)
         )
     _check_size(sum(path.stat().st_size for path in paths), form)
     return paths

@@ -12,11 +12,13 @@ from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim, with_total
 from editor.graph.required_sizes import most_positions
 from editor.graph.states import sizes_of_step
+from editor.placement.choices import policy_label
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.run_memory import RunMemory, run_memory, weight_bytes
 from editor.placement.state_memory import full_at, state_memory
 from editor.placement.subgraphs.minimal import minimal
+from editor.text import pluralize
 from editor.workspace.sizes import Load, Progress, with_known_costs
 
 FAR_CONTEXT = 131_072
@@ -40,6 +42,26 @@ class Longest:
     """Of the past at these sizes"""
     is_roomy: bool
     """Whether what runtimes add has room, too, as estimated"""
+
+    def in_words(self, before: Settings) -> str:
+        """Says how long it is, and what has changed to hold it.
+
+        Args:
+            before: the decisions that it was looked for with.
+        """
+        room = "with" if self.is_roomy else "without"
+        said = (
+            f"The longest context found: {pluralize(self.tokens, 'token')}, {room} room for what runtimes add. A prompt of "
+            "that many at once may need more."
+        )
+        if before.policy != "memory":
+            labels = [
+                policy_label(policy, before.policy_options) for policy in ("memory", before.policy)
+            ]
+            said += f" The policy is “{labels[0]}” here; it was “{labels[1]}”."
+        if before.pins:
+            said += " Without the pins a longer one may fit."
+        return said
 
 
 def has_longest(placement: Placement) -> bool:

@@ -115,6 +115,24 @@ class Phases:
     """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
     shorter: int = 0
     """Tokens of a prompt that leaves room for what runtimes add, where this one leaves none; 0 where none was found"""
+    used: str = ""
+    """Name of the choice that a person made the plan; "" where none was"""
+
+    @property
+    def kept(self) -> tuple[Placement, Placement]:
+        """The placements of the prompt and of the tokens that a person used, or else the chosen ones."""
+        return self.placements[self.used or self.chosen.name]
+
+    def using(self, name: str) -> Phases:
+        """The same, with a choice of ``placements`` as the one that is used."""
+        return replace(self, used=name)
+
+    def both_with(self, plan: Placement) -> tuple[Placement, Placement] | None:
+        """The placements of the prompt and of the tokens where they differ, a person used them, and a plan is one of them."""
+        if self.used != OWN or plan.affinity != of_phase(plan.graph, self.kept).affinity:
+            return None
+        prompt, token = self.kept
+        return (prompt, plan) if tokens_of_step(plan.graph) == 1 else (plan, token)
 
     @property
     def notes(self) -> list[str]:

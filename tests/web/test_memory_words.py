@@ -20,6 +20,7 @@ from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.callbacks.phasing import opened_phase
+from editor.web.edits import use_phase
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.compare import compare_view
@@ -30,6 +31,7 @@ from editor.web.panels.verdict import verdict
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.phases import ONE_OF_PROMPT, OWN
 
 
 @pytest.fixture
@@ -193,7 +195,7 @@ def test_the_prompt_is_opened_as_both_phases_were_placed(state: AppState, tmp_pa
         document.pin(document.placement.placed_ops[-9:].tolist(), "B")
         found = state.phases(document, lengths, task)
         opened = opened_phase(state, document, sizes, lengths, task)
-        assert opened is not document and state.phased[opened] is found
+        assert opened is not document and state.phased[opened].placements is found.placements
         assert not moved_ops(opened.placement, found.prompt.affinity)
         shown = str(phases_panel(opened, state.phased[opened]))
         assert "value=24" in shown and "It is the present plan." in shown
@@ -207,3 +209,45 @@ def test_the_prompt_is_opened_as_both_phases_were_placed(state: AppState, tmp_pa
         assert state.greeting(opened.id).startswith("Placed as in Phases: ")
         opened_phase(state, opened, sizes, lengths, task)
         assert not state.greeting(opened.id), "nothing else was opened"
+
+
+def test_a_placement_for_each_phase_is_used_for_both(state: AppState, tmp_path: Path) -> None:
+    """The half of the open phase became the plan, the other half was lost, and the table called itself out of date."""
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    devices = [
+        {"name": "Near", "backendName": "CPU", "peakCompute": 1e7, "peakDramBw": 4e12},
+        {"name": "Fast", "backendName": "CPU", "peakCompute": 4e13, "peakDramBw": 1e7},
+    ]
+    document = state.open(
+        OpenRequest(str(path), devices, define=proposed_sizes(editor.load_model(path)))
+    )
+    document.set_automatic("optimal", {}, "minimal")
+    lengths = Lengths(64, 8)
+    with state.tasks.begin(document.id, "Placing") as task:
+        found = state.phases(document, lengths, task)
+        assert found.chosen.name == OWN and found.both_with(document.placement) is None
+        before = str(phases_panel(document, found))
+        assert (
+            "present plan is that of the tokens" in before and "opens the other one" not in before
+        )
+        used = state.phased[document] = use_phase(document, found, OWN)
+        shown = str(phases_panel(document, used))
+        assert "“Open the prompt” opens the other one" in shown and "'in use'" in shown
+        assert "data-step-of='another'" not in shown
+        both = used.both_with(document.placement)
+        assert both is not None and not moved_ops(both[0], found.prompt.affinity)
+        sizes = sizes_of_step(document.graph, lengths.prompt, 0)
+        opened = opened_phase(state, document, sizes, lengths, task)
+        assert not moved_ops(opened.placement, found.prompt.affinity)
+        assert "“Open a token” opens the other one" in str(
+            phases_panel(opened, state.phased[opened])
+        )
+        pair = state.phased[opened].both_with(opened.placement)
+        assert pair is not None and not moved_ops(pair[1], found.token.affinity)
+        other = use_phase(document, used, ONE_OF_PROMPT)
+        shown = str(phases_panel(document, other))
+        assert (
+            f"The present plan is “{ONE_OF_PROMPT}”." in shown
+            and "the plan before, for both" in shown
+        )
+        assert other.both_with(document.placement) is None

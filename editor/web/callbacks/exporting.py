@@ -59,14 +59,19 @@ def register(app: Dash, state: AppState) -> None:
             document = await asyncio.to_thread(state.document, document_id)
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 phases = state.phased.get(document)
+                plan = _of_both_phases(document, phases)
                 content = (
                     _plan_of(phases)
                     if what == "phases"
-                    else await state.long_work.run(_content, document, what, task)
+                    else await state.long_work.run(_content, document, plan, what, task)
                 )
             form = what.removeprefix("bundle:")
             foreign = foreign_note(form, document.devices)
             notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
+            if plan.prompt is not None and form in ("genai", "plan.json"):
+                notes.append(
+                    "It has both placements that Phases found: of the prompt, and of the tokens"
+                )
             if form.startswith("kit"):
                 named = _device_at(document, form[4:]) if ":" in form else ""
                 notes += filter(None, [kit_note(kit_device(document.devices, named))])
@@ -95,11 +100,19 @@ def _menu(state: AppState, document_id: str, drawn: dict[str, str]) -> tuple[Any
     return export_groups(document), notes
 
 
-def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict[str, Any]:
+def _of_both_phases(document: Document, phases: Phases | None) -> Plan:
+    """The plan of a document, with the placement of the prompt where a placement for each phase is in use."""
+    both = None if phases is None else phases.both_with(document.placement)
+    return document.plan if both is None else Plan(both[1], both[0])
+
+
+def _bundle(
+    document: Document, plan: Plan, form: str, task: Task, device: str = ""
+) -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file; ``device`` is the one of a kit."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = written(document, form, folder, device)
+        paths = written(document, form, folder, device, plan)
         if len(paths) == 1:
             return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
         names = [document.graph.name, form, *([device] if device else [])]
@@ -111,7 +124,8 @@ def _bundle(document: Document, form: str, task: Task, device: str = "") -> dict
 def _plan_of(phases: Phases | None) -> dict[str, Any]:
     if phases is None:
         raise ExportError("These placements are not kept any more; place both phases again.")
-    return _plan_file(Plan(phases.token, phases.prompt))
+    prompt, token = phases.kept
+    return _plan_file(Plan(token, prompt))
 
 
 def _plan_file(plan: Plan) -> dict[str, Any]:
@@ -125,14 +139,14 @@ def _device_at(document: Document, number: str) -> str:
     return document.devices[int(number)].name
 
 
-def _content(document: Document, what: str, task: Task) -> dict[str, Any]:
+def _content(document: Document, plan: Plan, what: str, task: Task) -> dict[str, Any]:
     if what.startswith("kit:"):
-        return _bundle(document, "kit", task, _device_at(document, what.partition(":")[2]))
+        return _bundle(document, plan, "kit", task, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
-        return _bundle(document, what.partition(":")[2], task)
+        return _bundle(document, plan, what.partition(":")[2], task)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
-        return _plan_file(document.plan)
+        return _plan_file(plan)
     if what == "devices.yaml":
         return {
             "content": document.devices_text,

@@ -18,6 +18,7 @@ from editor.web.panels import inspector
 from editor.web.panels.devices import device_list, history_list, pins_summary
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.memory_panel import memory_view
+from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.profiles import profiles_view
 from editor.web.panels.suggestions import better_plan, policies_to_try
 from editor.web.panels.tables import subgraph_rows, transfer_rows
@@ -88,20 +89,30 @@ def register(app: Dash, state: AppState) -> None:
         await asyncio.sleep(_AT_REST)
         return await _of(state, document_id, lambda document: _better(document, version))
 
+    def phases(document: Document) -> list[Any]:
+        found = state.phased.get(document)
+        if found is None:
+            raise PreventUpdate
+        return phases_view(document, found)
+
+    def drawn_once(view: Callable[[Document], list[Any]]) -> Callable[[Document], Any]:
+        return lambda document: static_html(*view(document))
+
     for panel, tab, view in (
-        ("memory", "memory", memory_view),
-        ("profiles", "benchmark", profiles_view),
+        (Output("memory", "children"), "memory", drawn_once(memory_view)),
+        (Output("profiles", "children"), "benchmark", drawn_once(profiles_view)),
+        (Output("phases-result", "children", allow_duplicate=True), "phases", phases),
     ):
         _while_open(app, state, panel, tab, view)
 
 
 def _while_open(
-    app: Dash, state: AppState, panel: str, tab: str, view: Callable[[Document], list[Any]]
+    app: Dash, state: AppState, panel: Output, tab: str, view: Callable[[Document], Any]
 ) -> None:
     """A panel that follows the plan while its tab is open."""
 
     @app.callback(
-        Output(panel, "children"),
+        panel,
         Input("plan", "data"),
         Input("tabs", "value"),
         State("doc", "data"),
@@ -110,7 +121,7 @@ def _while_open(
     async def show(_plan: Any, now: str, document_id: str) -> Any:
         if now != tab:
             raise PreventUpdate
-        return await _of(state, document_id, lambda document: static_html(*view(document)))
+        return await _of(state, document_id, view)
 
 
 async def _of(state: AppState, document_id: str, work: Callable[[Document], Any]) -> Any:

@@ -110,8 +110,8 @@ def opened_phase(
     resized = state.with_sizes(document.id, sizes, task.should_stop)
     phases, how = state.phased.get(document), "Solved at these sizes"
     if phases is not None and phases.lengths == lengths:
-        use_phase(resized, phases, phases.chosen.name)
-        state.phased[resized], how = phases, "Placed as in Phases"
+        name = phases.used or phases.chosen.name
+        state.phased[resized], how = use_phase(resized, phases, name), "Placed as in Phases"
     if resized is document:  # its page stays, and would say it when it is opened again
         return resized
     said = f"{moved_at_sizes(resized, document, how)} {state.greeting(resized.id)}"

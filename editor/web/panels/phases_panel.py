@@ -20,7 +20,9 @@ from editor.web.panels.parts import basis_badge, kind_badge, length_fields, same
 from editor.web.view import colours_of, newest_lengths, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.phases import PRESENT, PhaseChoice, Phases, moved_between, of_phase
+from editor.workspace.phases import OWN, PRESENT, PhaseChoice, Phases, moved_between, of_phase
+
+_BEFORE = "the plan before, for both"
 
 
 def has_phases(graph: Graph) -> bool:
@@ -96,7 +98,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
         for name, each in phases.placements.items()
     }
-    run = tokens_run(document, phases.lengths)
+    is_present = _is_now(document, phases.present)
+    run = tokens_run(document, phases.lengths) if is_present else None
     measured = None if run is None else _Measured(run, phases)
     is_close, rows = _is_close(phases), phases.rows_with_present
     table = html.Table(
@@ -108,8 +111,11 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         each,
                         same,
                         each is phases.chosen and not is_close,
-                        "" if PRESENT in same else _use(each.name, elsewhere, _phase(document)),
+                        ""
+                        if PRESENT in same and is_present
+                        else _use(document, phases, each.name, elsewhere),
                         (measured if PRESENT in (each.name, *same) else None),
+                        PRESENT if is_present else _BEFORE,
                     )
                     for each, same in rows
                 ]
@@ -144,7 +150,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
     command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
-    in_bold = f"“{phases.chosen.name}”"
+    named = f"“{phases.used or phases.chosen.name}”"
     save = html.Button(
         "Save plan.json of both", className="tool small", id={"type": "export", "what": "phases"}
     )
@@ -163,7 +169,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         html.P(
             [
                 save,
-                f" keeps {in_bold}, for bench --generate and the export for onnxruntime-genai. The command line makes it, "
+                f" keeps {named}, for bench --generate and the export for onnxruntime-genai. The command line makes it, "
                 "too: ",
                 html.Code(command),
                 " ",
@@ -201,6 +207,10 @@ def _said(
             f"{pluralize(moved, 'op')} {runs} on another device for the prompt than for the tokens."
         )
         present = f"The present plan is that of {_phase(document)}."
+        if phases.used and phases.used != OWN:
+            present = f"The present plan is “{phases.used}”."
+        elif phases.used:
+            present += f" “Open {_other_phase(document)}” opens the other one, and the export for onnxruntime-genai has both."
     elif is_close:
         best, present = (
             "Which of these placements is best is too close to call.",
@@ -210,10 +220,10 @@ def _said(
         by = f" by {phases.basis.kind}" if is_measured else ""
         bold = " (in bold)" if len(phases.rows_with_present) > 1 else ""
         best = f"One placement for both phases is best{by}{bold}."
-    if elsewhere:
+    if elsewhere and (not phases.used or phases.used == phases.chosen.name):
         are = "is" if elsewhere == 1 else "are"
         present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
-    pins = len(document.placement.settings.pins)
+    pins = len(document.placement.settings.pins) if _is_now(document, phases.present) else 0
     held = f" Each way holds the {pluralize(pins, 'pin')} of the plan." if pins else ""
     return f"{best} {present}{held}"
 
@@ -252,11 +262,16 @@ def _profile(phases: Phases) -> list[Any]:
     return [" ", html.Button(words, id="phases-profile", className=look, title=title)]
 
 
-def _outdated(document: Document, phases: Phases) -> html.Div:
-    """Says that the plan has changed since, or is another one at the sizes that were opened."""
-    placement, placed_for = document.placement, phases.present.devices
+def _is_now(document: Document, choice: PhaseChoice) -> bool:
+    """Whether the plan has the devices that a way has in its phase; also where those are not known."""
+    placement = document.placement
     devices = tuple(placement.assignment.device[placement.placed_ops].tolist())
-    same = not placed_for or devices == placed_for[tokens_of_step(document.graph) == 1]
+    return not choice.devices or devices == choice.devices[tokens_of_step(document.graph) == 1]
+
+
+def _outdated(document: Document, phases: Phases) -> html.Div:
+    """Says that the plan has changed since, and is none of the ways."""
+    same = any(_is_now(document, each) for each in (phases.present, *phases.choices))
     return html.Div(
         "The plan has changed since: place both phases again.",
         className="outdated",
@@ -271,18 +286,24 @@ def _phase(document: Document) -> str:
     return "the tokens" if tokens_of_step(document.graph) == 1 else "the prompt"
 
 
-def _use(name: str, elsewhere: Mapping[str, int], phase: str) -> Any:
+def _other_phase(document: Document) -> str:
+    """What the button that opens the other phase is called after."""
+    return "the prompt" if tokens_of_step(document.graph) == 1 else "a token"
+
+
+def _use(document: Document, phases: Phases, name: str, elsewhere: Mapping[str, int]) -> Any:
     """What makes a way the plan, where it is another one; "" where it cannot be."""
     if name not in elsewhere:
         return ""  # the present plan, or a way that does not fit
-    if not elsewhere[name]:
-        return f"the present plan of {phase}"
-    return html.Button(
-        "Use",
-        className="tool small",
-        title=f"Make it the plan of the sizes that are open: {pluralize(elsewhere[name], 'op')} by pins",
-        **{"data-phase-use": name},
+    is_kept = name in (phases.used, *(() if name == OWN else (name,)))
+    if not elsewhere[name] and is_kept:
+        return "in use" if name == OWN else f"the present plan of {_phase(document)}"
+    title = (
+        f"Make it the plan of the sizes that are open: {pluralize(elsewhere[name], 'op')} by pins"
     )
+    if name == OWN:
+        title += f"; “Open {_other_phase(document)}” then opens the other placement"
+    return html.Button("Use", className="tool small", title=title, **{"data-phase-use": name})
 
 
 def _contradicted(measured: _Measured | None, phases: Phases) -> list[str]:
@@ -331,10 +352,16 @@ def _row(
     is_chosen: bool,
     use: Any,
     measured: _Measured | None,
+    present: str,
 ) -> html.Tr:
-    """A way to place the phases, with the names of the others that come to the same, and what makes it the plan."""
+    """A way to place the phases, with the names of the others that come to the same, and what makes it the plan.
+
+    Args:
+        present: what the plan is called that the ways were found for.
+    """
     shown = PRESENT if PRESENT in same else choice.name
     also = same_as({each: each for each in (choice.name, *same) if each != shown})
+    shown = present if shown == PRESENT else shown
     over = html.Div("no room for what runtimes add", className="hint warn", title=choice.tight)
     tight = over if choice.tight else None
     name = html.Td([html.B(shown) if is_chosen else shown, also, tight])
