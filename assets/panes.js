@@ -135,6 +135,23 @@ async function show({ layouts, devices }, ask) {
   editor.one(".panes-note", box()).textContent = counts() + note;
   setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
   firstLook();
+  refitWhileUnmoved(panes.graphs[0]);
+}
+
+/* A window of another size shows again what was shown at first, until somebody moves it. */
+/** @param {PaneGraph} graph */
+function refitWhileUnmoved({ cy }) {
+  const view = () => JSON.stringify([cy.zoom(), cy.pan()]);
+  let shown = view(),
+    before = `${cy.width()} ${cy.height()}`;
+  cy.on("resize", () => {
+    const size = `${cy.width()} ${cy.height()}`;
+    if (size === before) return;
+    before = size;
+    if (view() !== shown) return;
+    firstLook();
+    shown = view();
+  });
 }
 
 /* An edit has changed the plan: the panes take its colours where they are. */

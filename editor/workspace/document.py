@@ -530,7 +530,7 @@ class Document:
                 return name
         now, pins = self._tree.current, self._placement.settings.pins
         if now.number:
-            return f"step {now.number}: {now.label}"
+            return f"after step {now.number}: {now.label}"
         return pluralize(len(pins), "pin") if pins else "automatic"
 
     def keep_run(

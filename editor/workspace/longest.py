@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -143,6 +144,15 @@ def _bound(placement: Placement) -> int:
     return max(min(most, (room - kept) // grows), 0)
 
 
+_prompts: WeakKeyDictionary[Placement, int] = WeakKeyDictionary()
+"""What `longest_prompt` found."""
+
+
+def known_prompt(plan: Placement) -> int | None:
+    """What `longest_prompt` found of a plan; None where nobody asked."""
+    return _prompts.get(plan)
+
+
 def longest_prompt(plan: Placement, load: Load) -> int:
     """The longest prompt at once that a plan holds, its devices as they are, with room for what runtimes add.
 
@@ -169,6 +179,7 @@ def longest_prompt(plan: Placement, load: Load) -> int:
             low = tokens
         else:
             high = tokens
+    _prompts[plan] = low
     return low
 
 

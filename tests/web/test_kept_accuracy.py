@@ -102,7 +102,7 @@ def test_what_is_exported_has_the_accuracy_of_exactly_this_plan(
 
     def exported(form: str) -> str:
         with state.tasks.begin(document.id, "Writing") as task:
-            content = _content(document, f"bundle:{form}", task)
+            content = _content(document, document.plan, f"bundle:{form}", task)
         return base64.b64decode(content["content"]).decode()
 
     assert "5 tensors compared with the unsplit model" in exported("md")

@@ -189,7 +189,7 @@ def test_steps_that_were_measured_stand_in_compare(document: Document) -> None:
     document.pin(pinned.placed_ops[:2].tolist(), "OV")
     layouts = {layout.name: layout for layout in document.layouts()}
     (name,) = [name for name, layout in layouts.items() if layout.is_step]
-    assert name.startswith(f"step {step}: ")
+    assert name.startswith(f"after step {step}: ")
     assert layouts[name].placement is not None
     assert layouts[name].placement.fingerprint == pinned.fingerprint
     cells = str(compare_view(document, document.layouts()))
@@ -386,7 +386,7 @@ def test_the_verdict_of_a_plan_is_known_after_a_restart(
         assert "not measured" in verdict_of(again) and "measurement" not in status_of(again)
         assert not ribbon_of(again)["measured"]
         again.undo()
-        report = _content(again, "bundle:md", later.tasks.begin(again.id, "Writing"))
+        report = _content(again, again.plan, "bundle:md", later.tasks.begin(again.id, "Writing"))
         page = base64.b64decode(report["content"]).decode()
         assert "** (measurement). " in page and re.search(
             r"\bThe estimate [^.]*is (about )?\d", page

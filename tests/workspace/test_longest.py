@@ -21,10 +21,11 @@ from editor.placement.state_memory import full_at, state_memory
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
+from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import over_memory
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.longest import has_longest, longest_prompt
+from editor.workspace.longest import has_longest, known_prompt, longest_prompt
 
 
 @pytest.fixture
@@ -62,7 +63,8 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     tokens = found.graph.define[name]
     room = "with" if has_room else "without"
     said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
-    said += "A prompt of that many at once may need more. "
+    said += "A prompt of that many at once may need more. The policy is “Optimal within memory” here; "
+    said += "it was “Priority: first capable device”. "
     assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
     over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes
@@ -131,8 +133,11 @@ def test_the_longest_prompt_has_room_as_the_plan_is_and_a_longer_one_has_none(
     document = _open(state, tmp_path, int((1 + share) * peak), int((1 + share) * peak))
     ops = document.placement.placed_ops
     document.pin(ops[len(ops) // 2 :].tolist(), "B")
+    assert known_prompt(document.placement) is None and "how long" in str(memory_view(document))
     tokens = longest_prompt(document.placement, state.loader(document))
     assert tokens > 1
+    shown = str(memory_view(document))
+    assert f"up to about {tokens:,} tokens fit" in shown and "how long" not in shown
 
     def has_room(prompt: int) -> bool:
         sizes = {"sequence_length": prompt, "past_sequence_length": 0}

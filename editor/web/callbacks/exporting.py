@@ -19,9 +19,11 @@ from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.packing import packed, written
 from editor.web.panels.export_menu import export_groups, notes_of_plan
+from editor.web.panels.memory_panel import prompt_note
 from editor.web.panels.notice import notice
 from editor.web.tasks import Task
 from editor.workspace.document import Document
+from editor.workspace.longest import known_prompt
 from editor.workspace.phases import Phases
 from editor.workspace.plan import Plan
 
@@ -72,6 +74,9 @@ def register(app: Dash, state: AppState) -> None:
                 notes.append(
                     "It has both placements that Phases found: of the prompt, and of the tokens"
                 )
+            prompt = known_prompt(document.placement)
+            if form == "genai" and prompt is not None:
+                notes.append(f"Of a prompt at once {prompt_note(prompt)['said']}")
             if form.startswith("kit"):
                 named = _device_at(document, form[4:]) if ":" in form else ""
                 notes += filter(None, [kit_note(kit_device(document.devices, named))])

@@ -26,7 +26,7 @@ from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
 from editor.workspace.contexts import of_sizes
 from editor.workspace.document import Document
-from editor.workspace.longest import FAR_CONTEXT, has_longest
+from editor.workspace.longest import FAR_CONTEXT, has_longest, known_prompt
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
@@ -44,7 +44,11 @@ def memory_view(document: Document) -> list[Any]:
         detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
     )
     limited = any(device.memory is not None for device in document.devices)
-    of_prompt = _of_prompt() if limited and has_phases(document.graph) else []
+    of_prompt = (
+        _of_prompt(known_prompt(document.placement))
+        if limited and has_phases(document.graph)
+        else []
+    )
     return [
         html.P(
             [
@@ -346,19 +350,30 @@ def _scale(steps: Sequence[int], looks: Sequence[str]) -> html.Span:
     tight = next((i for i, look in enumerate(looks) if look), len(steps))
     share = 100 * tight / len(steps)
     track = {"background": f"linear-gradient(90deg, var(--good) {share:.1f}%, var(--bad) 0)"}
-    fits = [f"fits to {steps[tight - 1]:,}"] if 0 < tight < len(steps) else []
+    at = {"left": f"clamp(25%, {share:.1f}%, 72%)"}  # beside the ends
+    fits = (
+        [html.Span(f"fits to {steps[tight - 1]:,}", className="until", style=at)]
+        if 0 < tight < len(steps)
+        else []
+    )
     return html.Span(
         [
             html.Span(className="track", style=track),
-            *(html.Span(words) for words in (f"{steps[0]:,}", *fits, f"{steps[-1]:,}")),
+            html.Span(f"{steps[0]:,}"),
+            *fits,
+            html.Span(f"{steps[-1]:,}"),
         ],
         className="scale",
         **{"aria-hidden": "true"},
     )
 
 
-def _of_prompt() -> list[Any]:
-    """Says that a prompt at once may take more than steps do; the button fills in its length in the tab Phases."""
+def _of_prompt(known: int | None) -> list[Any]:
+    """Says that a prompt at once may take more than steps do; the button fills in its length in the tab Phases.
+
+    Args:
+        known: tokens of the longest prompt, where somebody asked before.
+    """
     place = html.Button(
         "place both phases",
         className="link",
@@ -371,7 +386,13 @@ def _of_prompt() -> list[Any]:
         title="Tries prompts of several lengths with this plan",
         **{"data-longest-prompt": ""},
     )
-    return ["A prompt at once: ", html.Span(asked, role="status"), " · ", place]
+    note = None if known is None else prompt_note(known)
+    answer = (
+        {"children": asked}
+        if note is None
+        else {"children": note["said"], "className": note["look"]}
+    )
+    return ["A prompt at once: ", html.Span(role="status", **answer), " · ", place]
 
 
 def prompt_note(tokens: int) -> m.ContextNote:
