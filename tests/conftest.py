@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -20,6 +20,10 @@ import editor
 from editor.exports.formats import FORMATS
 from editor.files import cache_folder
 from editor.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from editor.web.app_state import AppState
+    from editor.workspace.document import Document
 
 settings.register_profile(
     "suite", deadline=None
@@ -49,8 +53,8 @@ from pages import (  # noqa: E402,F401  # fixtures for tests of the page
     profile,
     serve,
     server,
+    server_state,
     show,
-    state,
 )
 
 
@@ -281,3 +285,26 @@ def reference_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gen_reference.fcn("zeros", resize="Upsample"), str(folder / "fcn.onnx"), "zeros"
     )
     return folder
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    """What a server holds, without one."""
+    from editor.sandbox.jobs import JobService
+    from editor.web.app_state import AppState
+    from editor.workspace.history import Store
+
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def document(state: AppState) -> Document:
+    """A real network with 20 ops of the middle on a second runtime."""
+    from editor.web.open_request import OpenRequest
+
+    table = [{"name": "ORT", "backendName": "CPU"}, {"name": "OV", "backendName": "openvino"}]
+    found = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    found.pin(found.placement.placed_ops[40:60].tolist(), "OV")
+    return found

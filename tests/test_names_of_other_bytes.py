@@ -6,21 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from conftest import EXAMPLES, ROOT, run, write_dag
+from conftest import ROOT, run, write_dag
 from onnx import helper, numpy_helper
 
 import editor
 from editor.errors import DeviceTableError, EditorError, ModelError, PlanError
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
-from editor.workspace.history import Store
 
 ODD = os.fsdecode(b"caf\xe9")
 
@@ -35,13 +32,6 @@ def odd_folder(tmp_path: Path) -> Path:
         pytest.skip("this file system takes UTF-8 only")
     write_dag(folder / "net.onnx", [[], [0]])
     return folder
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
 
 
 def test_the_page_refuses_them_and_goes_on(odd_folder: Path, state: AppState) -> None:

@@ -137,7 +137,7 @@ Show = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def state(server: Server, page_jobs: JobService) -> AppState:
+def server_state(server: Server, page_jobs: JobService) -> AppState:
     """What a second server would be on the workspace of the module's server: opens documents there."""
     from editor.web.app_state import AppState
     from editor.workspace.history import Store
@@ -146,7 +146,7 @@ def state(server: Server, page_jobs: JobService) -> AppState:
 
 
 @pytest.fixture(scope="module")
-def show(server: Server, state: AppState) -> Show:
+def show(server: Server, server_state: AppState) -> Show:
     """Puts a new document into the workspace of the module's server; returns the address of its page.
 
     It is what the editor shows that is started with this model (or folder of models) and these devices, without the four
@@ -161,10 +161,10 @@ def show(server: Server, state: AppState) -> Show:
     def address(path: Path | str, devices: Path | str, **define: int) -> str:
         request = OpenRequest(str(path), str(devices), define, assume_sizes=True)
         if is_set(Path(path)):
-            return server.url + open_address(state, request)
+            return server.url + open_address(server_state, request)
         table = [dict(device.entry) for device in load_devices(request.devices)]
-        graph = state.load(Path(path), define, assume_sizes=True)
-        document = state.create(graph, table, Settings(), text_of_table(request.devices))
+        graph = server_state.load(Path(path), define, assume_sizes=True)
+        document = server_state.create(graph, table, Settings(), text_of_table(request.devices))
         return f"{server.url}/d/{document.id}"
 
     return address

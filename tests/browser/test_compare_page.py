@@ -18,9 +18,9 @@ MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 TABLE = [{"name": "A", "backendName": "OpenVINO.CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
-def measured(state: AppState, policy: str, **options: str) -> str:
+def measured(server_state: AppState, policy: str, **options: str) -> str:
     """Path of the address of a document whose plan and two kept layouts have measurements; another layout has none."""
-    document = state.create(state.load(Path(MODEL), {}), TABLE, Settings())
+    document = server_state.create(server_state.load(Path(MODEL), {}), TABLE, Settings())
     document.set_automatic(policy, options, document.placement.settings.subgraphs)
     ops = document.placement.placed_ops
     found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 4}
@@ -46,9 +46,9 @@ def measured(state: AppState, policy: str, **options: str) -> str:
 
 
 def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
-    page: Page, server: Server, state: AppState
+    page: Page, server: Server, server_state: AppState
 ) -> None:
-    page.goto(server.url + measured(state, "priority"))
+    page.goto(server.url + measured(server_state, "priority"))
     ready(page)
     page.click("role=tab[name='Compare']")
     expect(page.locator("#compare-legend").get_by_text("measured")).to_be_visible()
@@ -106,9 +106,9 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
 
 
 def test_layouts_that_are_not_measured_are_apart_from_those_that_are(
-    page: Page, server: Server, state: AppState
+    page: Page, server: Server, server_state: AppState
 ) -> None:
-    page.goto(server.url + measured(state, "priority"))
+    page.goto(server.url + measured(server_state, "priority"))
     ready(page)
     page.click("role=tab[name='Compare']")
     heading = page.locator("#compare-not-measured")
@@ -127,7 +127,7 @@ def test_layouts_that_are_not_measured_are_apart_from_those_that_are(
 
 
 def test_buttons_of_fallbacks_are_within_a_narrow_window(
-    page: Page, server: Server, state: AppState
+    page: Page, server: Server, server_state: AppState
 ) -> None:
     table = [
         {
@@ -137,7 +137,7 @@ def test_buttons_of_fallbacks_are_within_a_narrow_window(
         },
         TABLE[1],
     ]
-    document = state.create(state.load(Path(MODEL), {}), table, Settings())
+    document = server_state.create(server_state.load(Path(MODEL), {}), table, Settings())
     medians = [0.001] * len(document.placement.subgraphs)
     found: dict[str, Any] = {"estimated": False, "p99": 0.02, "baselines": {}, "requests": 1}
     run = {**found, "mode": "latency", "median": 0.1, "throughput": 9, "medians": medians}
@@ -153,11 +153,13 @@ def test_buttons_of_fallbacks_are_within_a_narrow_window(
 
 
 def test_what_is_done_about_fallbacks_is_in_sight_above_their_table(
-    page: Page, server: Server, state: AppState
+    page: Page, server: Server, server_state: AppState
 ) -> None:
     """At 1280x720 the buttons and what they found were below a table of one row and a half in sight."""
     device = {"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Clip,Gemm"}
-    document = state.create(state.load(Path(MODEL), {}), [device, TABLE[1]], Settings())
+    document = server_state.create(
+        server_state.load(Path(MODEL), {}), [device, TABLE[1]], Settings()
+    )
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(f"{server.url}/d/{document.id}")
     ready(page)
@@ -195,9 +197,9 @@ def test_where_nothing_is_measured_the_chart_is_one_group(fresh: Page) -> None:
     ("policy", "options"), [("optimal", {"objective": "throughput"}), ("pipeline", {})]
 )
 def test_a_plan_that_aims_at_throughput_is_compared_by_its_requests(
-    page: Page, server: Server, state: AppState, policy: str, options: dict[str, str]
+    page: Page, server: Server, server_state: AppState, policy: str, options: dict[str, str]
 ) -> None:
-    page.goto(server.url + measured(state, policy, **options))
+    page.goto(server.url + measured(server_state, policy, **options))
     ready(page)
     page.click("role=tab[name='Compare']")
     heading = page.locator("#compare-legend")
@@ -271,12 +273,12 @@ def test_a_comparison_of_a_plan_that_has_changed_is_made_again_when_its_tab_is_o
 
 
 def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours(
-    page: Page, server: Server, state: AppState, tmp_path: Path
+    page: Page, server: Server, server_state: AppState, tmp_path: Path
 ) -> None:
     # two chains with an op on A each: they are not connected, and yet may be one subgraph
     inputs = [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]]
     model = write_dag(tmp_path / "dag.onnx", inputs)
-    document = state.create(state.load(model, {}), TABLE, Settings())
+    document = server_state.create(server_state.load(model, {}), TABLE, Settings())
     document.paint(range(9), 1)
     document.paint([2, 5], 0)
     document.keep_layout("fewest")

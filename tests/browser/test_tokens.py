@@ -570,13 +570,13 @@ def test_other_sizes_open_with_the_tab_and_lengths_that_reach_as_far(
 
 
 def test_a_run_of_another_context_beyond_the_memory_says_both_in_the_headline(
-    page: Page, server: Server, state: AppState, tmp_path: Path
+    page: Page, server: Server, server_state: AppState, tmp_path: Path
 ) -> None:
     path = plain_decoder(tmp_path / "decoder.onnx")
     limited = [{"name": "A", "backendName": "CPU", "memory": "1MB"}]
     limited.append({"name": "B", "backendName": "CPU", "memory": "400kB"})
     sizes = proposed_sizes(editor.load_model(path))
-    document = state.create(state.load(path, sizes), limited, Settings())
+    document = server_state.create(server_state.load(path, sizes), limited, Settings())
     ops = document.placement.placed_ops
     document.pin(ops[-2:].tolist(), "B")
     figures = {"mode": "tokens", "median": 0.016, "interval": [0.0155, 0.0165], "p99": 0.02}

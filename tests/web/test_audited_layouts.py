@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from conftest import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
 
 from editor.errors import Cancelled, EditorError
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.audit_panel import audit_view
@@ -21,15 +18,7 @@ from editor.web.panels.compare import compare_view
 from editor.web.tasks import Task
 from editor.workspace.audit_layouts import AuditReport
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 from editor.workspace.layouts import differing
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
 
 
 def opened(state: AppState, folder: Path, devices: Any) -> Document:

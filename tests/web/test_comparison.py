@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import write_dag
 
 from editor.placement.placement import Settings
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
 from editor.web.view import plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 from editor.workspace.layouts import BY_OPENVINO, Layout
 
 _PEAKS = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
-    yield made
-    made.close()
 
 
 def opened(state: AppState, tmp_path: Path, **more: Any) -> Document:

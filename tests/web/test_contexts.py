@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EXAMPLES
 from decoders import plain_decoder
 
 from editor.graph.states import Lengths
@@ -18,7 +16,6 @@ from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile, forget_profile, save_profile
 from editor.placement.state_memory import full_at
 from editor.placement.unsplit import unsplit_lacks
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import first_options
 from editor.web.drawing.panes import panes_data
@@ -35,14 +32,6 @@ from editor.web.panels.verdict import verdict
 from editor.web.panels.versions import label_of_version
 from editor.web.view import measured_medians
 from editor.workspace.document import Document
-from editor.workspace.history import Store
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from conftest import EXAMPLES
 
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
 from editor.web.open_request import OpenRequest
@@ -22,18 +20,10 @@ from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
 from editor.web.view import fastest_unsplit, measured_run, plan_costs, unsplit_ways
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 
 _MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 _FAST = {"name": "Fast", "backendName": "CUDA", "peakCompute": "1 TOPS", "peakDramBw": "99 GB/s"}
 _CPU = {"name": "CPU", "peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
 
 
 def _open(state: AppState, *devices: dict[str, Any]) -> Document:

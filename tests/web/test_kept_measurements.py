@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,21 +38,6 @@ from editor.web.view import measured_run, unsplit_run
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.kept_runs import run_to_keep, tuned_to_keep
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def document(state: AppState) -> Document:
-    table = [{"name": "ORT", "backendName": "CPU"}, {"name": "OV", "backendName": "openvino"}]
-    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
-    opened.pin(opened.placement.placed_ops[40:60].tolist(), "OV")
-    return opened
 
 
 def test_a_page_of_layouts_has_what_was_measured_of_each(

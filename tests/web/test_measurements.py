@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from editor.kinds import Basis, Kind, too_close
 from editor.placement.costs import seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.energy import energy_of
-from editor.sandbox.jobs import JobService
 from editor.text import human_joules, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
@@ -45,24 +43,8 @@ from editor.web.panels.verdict import verdict
 from editor.web.runs import _progress, follow_run
 from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 
 _PEAKS = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def document(state: AppState) -> Document:
-    table = [{"name": "ORT", "backendName": "CPU"}, {"name": "OV", "backendName": "openvino"}]
-    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
-    opened.pin(opened.placement.placed_ops[40:60].tolist(), "OV")
-    return opened
 
 
 def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.states import Lengths, sizes_of_step
 from editor.placement.kept import moved_ops
 from editor.placement.state_memory import full_at, state_memory
-from editor.sandbox.jobs import JobService
 from editor.text import human_bytes
 from editor.web.app_state import AppState
 from editor.web.callbacks.phasing import opened_phase
@@ -30,15 +29,7 @@ from editor.web.panels.status import status
 from editor.web.panels.verdict import verdict
 from editor.web.view import figures_of
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 from editor.workspace.phases import ONE_OF_PROMPT, OWN
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
-    yield made
-    made.close()
 
 
 def decoder(state: AppState, folder: Path, memory: int | None) -> Document:

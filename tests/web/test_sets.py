@@ -19,7 +19,6 @@ from weighted_chain import weighted_chain
 
 import editor
 from editor.errors import EditorError, PlanError
-from editor.sandbox.jobs import JobService
 from editor.text import human_bytes, human_seconds
 from editor.web import messages as m
 from editor.web.app_state import AppState
@@ -74,13 +73,6 @@ def folder(tmp_path: Path) -> Path:
     chain(made / "rare.onnx", 4)
     chain(made / "twin.onnx", 4)
     return made
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
-    yield made
-    made.close()
 
 
 def on_fast(state: AppState, identity: str) -> dict[str, int]:

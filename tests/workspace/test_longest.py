@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,12 @@ from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import pin_to_affinity
 from editor.placement.state_memory import full_at, state_memory
-from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import over_memory
 from editor.workspace.document import Document
-from editor.workspace.history import Store
 from editor.workspace.longest import has_longest, known_prompt, longest_prompt
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[AppState]:
-    made = AppState(Store(str(tmp_path / "ws")), JobService(), None, tmp_path)
-    yield made
-    made.close()
 
 
 def _open(state: AppState, folder: Path, *memory: int | None) -> Document:
@@ -63,7 +53,9 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     tokens = found.graph.define[name]
     room = "with" if has_room else "without"
     said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
-    said += "A prompt of that many at once may need more. The policy is “Optimal within memory” here; "
+    said += (
+        "A prompt of that many at once may need more. The policy is “Optimal within memory” here; "
+    )
     said += "it was “Priority: first capable device”. "
     assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
