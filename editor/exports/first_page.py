@@ -130,7 +130,8 @@ def _result(
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
     if singles and alone not in singles and (doubt := doubt_of_estimates(placement, costs)):
-        return f"{said}, doubtful: {doubt[:-1]}{end}", ""  # they compare nothing
+        ran = _unsplit_beside_stand_ins(report)  # estimates compare nothing
+        return " ".join(filter(None, [f"{said}, doubtful: {doubt[:-1]}{end}", ran])), ""
     if not singles:
         return f"{said}: {_no_single(placement)}{end}", ""
     best = min(singles, key=lambda name: singles[name])
@@ -153,6 +154,23 @@ def _result(
             "",
         )
     return f"{said}: {words} all of it on {names[best]} ({time}, {kind}){end}", other
+
+
+def _unsplit_beside_stand_ins(report: Mapping[str, Any]) -> str:
+    """What the unsplit model took that ran beside a plan on stand-ins, in a sentence; "" where none did."""
+    measured, here = (
+        report["measurement"],
+        {d["name"] for d in report["devices"] if not d["planned"]},
+    )
+    if measured is None or measured["kind"] == Kind.MEASUREMENT:
+        return ""
+    ran = [
+        b for b in measured["baselines"] if b["device"] in here and b["median"] and not b["lacks"]
+    ]
+    if not ran:
+        return ""
+    best = min(ran, key=lambda b: b["median"])
+    return f"Not splitting takes {human_seconds(best['median'])} on {best['device']} (measured)."
 
 
 def doubt_of_estimates(placement: Placement, costs: Costs) -> str:
@@ -253,7 +271,7 @@ def _verdict(report: Mapping[str, Any], room: Sequence[str], doubt: str) -> dict
     doubts = f" Doubtful: {doubt}" if doubt else ""
     words, figure, besides = tokens or f"This plan was not measured.{doubts}", estimate, [tokens]
     if measured is not None and not real:
-        besides = [f"{OF_STAND_INS}.", tokens]
+        besides = [f"{OF_STAND_INS}.", _unsplit_beside_stand_ins(report), tokens]
         words = " ".join(filter(None, besides))
     if measured is not None and real:
         unit = totals["rate_unit"]

@@ -365,11 +365,21 @@ def _whole_on_each(document: Document, known: _Known, many: bool) -> list[Unspli
     return found or f"no device {'holds' if whole else 'runs'} the whole model"
 
 
-def measured_unsplit(document: Document, many: bool) -> dict[str, MeasuredUnsplit]:
-    """Device -> the unsplit model in the newest benchmark with it, whichever plan was measured beside it."""
+def measured_unsplit(
+    document: Document, many: bool, since: float = 0.0
+) -> dict[str, MeasuredUnsplit]:
+    """Device -> the unsplit model in the newest benchmark with it, whichever plan was measured beside it.
+
+    Args:
+        document: the plan.
+        many: of throughput instead of latency.
+        since: only benchmarks after this moment, in seconds since 1970, count.
+    """
     found: dict[str, MeasuredUnsplit] = {}
     entries = {device.name: repr(device.own_entry) for device in document.devices}
     for run in _all_runs(document):
+        if _kept_at(run) < since:
+            break
         if (run.figures.get("mode") == "throughput") != many or not is_at_sizes(
             document.graph, run
         ):
@@ -436,13 +446,21 @@ def newest_lengths(document: Document) -> Lengths | None:
 
 def newest_predicted_run(document: Document) -> Run | None:
     """The newest latency that was measured of any plan, where it was predicted from the profiles that are there now."""
-    graph, devices = document.graph, document.devices
-    profiled = max((modified(profile_path(graph, device)) for device in devices), default=0.0)
+    profiled = profiled_at(document)
     for run in _real_runs(document):
         if run.figures.get("mode") == "latency" and not run.figures.get("tuned"):
-            kept = datetime.fromisoformat(run.when).timestamp() + 1e-3  # it is cut to milliseconds
-            return run if run.figures.get("predicted") and kept > profiled else None
+            return run if run.figures.get("predicted") and _kept_at(run) > profiled else None
     return None
+
+
+def profiled_at(document: Document) -> float:
+    """When the newest profile of a device was stored, in seconds since 1970; 0 without one."""
+    graph, devices = document.graph, document.devices
+    return max((modified(profile_path(graph, device)) for device in devices), default=0.0)
+
+
+def _kept_at(run: Run) -> float:
+    return datetime.fromisoformat(run.when).timestamp() + 1e-3  # it is cut to milliseconds
 
 
 def _real_runs(document: Document) -> list[Run]:

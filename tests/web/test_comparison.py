@@ -84,11 +84,11 @@ def test_too_close_to_call_says_by_how_much(state: AppState, tmp_path: Path) -> 
     close = [
         each
         for each in of_kind(compare_view(document, document.layouts()), "title")
-        if each.children == "too close to call by estimate"
+        if each.children == "too close to call"
     ]
     assert close
     assert {each.title for each in close} == {
-        "Figures of this kind are told apart from 25 % on. Profile first"
+        "Such estimates are told apart from 25 % on. Profile first"
     }
 
 

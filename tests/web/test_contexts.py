@@ -125,7 +125,7 @@ def test_an_estimate_is_not_compared_with_an_unsplit_run_of_another_context(
     assert "doubtful" not in str(verdict(document))
     document.keep_run(tokens(120, baselines=beside), "automatic", document.placement)
     document.pin(document.placement.placed_ops[:21].tolist(), "OpenVINO.CPU")
-    assert "unsplit on OpenVINO.CPU: these costs are " in str(verdict(document))
+    assert " on OpenVINO.CPU (measured); these costs say " in str(verdict(document))
 
 
 @pytest.fixture

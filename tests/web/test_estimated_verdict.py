@@ -63,9 +63,9 @@ def test_an_estimate_stands_beside_estimates_and_is_doubtful_where_they_were_wro
     # The planned device was simulated: the plan itself has no figure.
     figures = {"estimated": True, "mode": "latency", "requests": 1, "throughput": 1.0}
     split.keep_run({**figures, "median": 0.1, "report": report}, "", split.placement)
-    why = "Measured 100 µs unsplit on CPU: these costs are "
+    why = "Not splitting takes 100 µs on CPU (measured); these costs say "
     for shown in (verdict(split), status(split), outcome(split)):
-        assert why in str(shown) and "too high for that. " in str(shown)
+        assert why in str(shown) and "too high." in str(shown)
     assert "data-command='run-bench-profile'" in str(outcome(split)[0])
     assert "'estimated '" not in _words(split), "what compares by these costs says nothing"
     (cpu,) = (way for way in unsplit_ways(split) if way.device == "CPU")
@@ -105,16 +105,25 @@ def test_a_prediction_stands_beside_predictions(
     """By a profile of a quiet machine a plan was "6.4x faster" than what a busy one had measured before."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     split = _open(state, {"backendName": "CPU"}, {"backendName": "OpenVINO.CPU"})
-    seconds = dict.fromkeys(split.graph.op_keys, 1e-4)
-    for device in split.devices:
-        whole = DeviceProfile(device.description, 0.01, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
-        save_profile(split.graph, device, whole)
     time = {"median": 0.0734, "low": 0.02, "high": 0.1}
     slow = [{"device": d.name, "time": time, "throughput": 0.0} for d in split.devices]
     figures = {"estimated": False, "mode": "latency", "requests": 1, "throughput": 1.0}
     split.keep_run({**figures, "median": 0.1, "report": {"baselines": slow}}, "", split.placement)
+    seconds = dict.fromkeys(split.graph.op_keys, 1e-4)
+    for device in split.devices:
+        whole = DeviceProfile(device.description, 0.01, seconds, {}, (), 1e-5, 0, 0, 0, 0, 1)
+        save_profile(split.graph, device, whole)
+        os.utime(profile_path(split.graph, device), (2e9, 2e9))  # after the benchmark
     split.pin(split.placement.placed_ops[3:6].tolist(), split.devices[1].name)
     assert "too close to call: not splitting takes 10 ms on " in _words(split)
+    for device in split.devices:
+        os.utime(profile_path(split.graph, device), (1.0, 1.0))  # before it
+    split.pin(split.placement.placed_ops[3:7].tolist(), split.devices[1].name)
+    said = _words(split)
+    assert (
+        "Not splitting takes 73.4 ms on " in said
+        and "the profile says 10 ms, 7.3x too low. " in said
+    )
 
 
 def test_a_contradicted_profile_is_doubtful_for_plans_that_were_not_measured(

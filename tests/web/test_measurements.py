@@ -465,7 +465,7 @@ def test_the_bound_and_the_objective_are_rounded_as_the_headline_is(state: AppSt
         (0.021, 0.0102, True, True, ["about 21 ms", "2.1x slower"]),
         (0.0102, 0.021, True, True, ["about 10 ms", "2.1x faster"]),
         (0.00103, 0.0007, False, True, ["1.03 ms", "1.5x slower"]),
-        (0.0104, 0.0096, True, True, ["about 10 ms", "too close to call by estimate"]),
+        (0.0104, 0.0096, True, True, ["about 10 ms", "too close to call"]),
         (0.021, 0.0102, False, False, ["21 ms", "+10.8 ms"]),
     ],
 )

@@ -303,8 +303,8 @@ def _name_kinds(
     doubtful: Any,
 ) -> None:
     """Adds what the figures of a layout that was not measured are where others were: their heads do not say it then."""
-    of_rate = kind_badge(basis.kind, detail=basis.source.capitalize())
-    badges = {"latency": [basis_badge(basis), " ", doubtful], "throughput": [of_rate]}
+    kind = kind_badge(basis.kind, detail=basis.source.capitalize())  # its source is said above
+    badges = {"latency": [kind, " ", doubtful], "throughput": [kind]}
     for cell, (head, run) in zip(cells, runs.items(), strict=True):
         if run is None and runs["latency"] is None and head in measured_modes:
             cell.children = [*cell.children, " ", *badges[head]]

@@ -375,9 +375,10 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
         way = "Profile again on a quiet machine"
     elif any(basis.kind is Kind.ESTIMATE for basis in both):
         way = f"{KIT[:1].upper()}{KIT[1:]}" if bases.is_planned else "Profile first"
-    margin = f"Figures of this kind are told apart from {100 * told_apart(*both):.0f} % on. {way}"
-    kinds = weakest(both).kind
-    return [shown, " ", _hint(f"too close to call by {kinds}", margin.strip())]
+    margin = (
+        f"Such {weakest(both).kind}s are told apart from {100 * told_apart(*both):.0f} % on. {way}"
+    )
+    return [shown, " ", _hint(_TOO_CLOSE, margin.strip())]
 
 
 def _beside_measured(figure: Figure) -> list[Any]:

@@ -38,6 +38,7 @@ from editor.text import (
 from editor.web.panels.doubts import (
     doubt_of_costs,
     doubtful_badge,
+    unsplit_as_measured,
     way_to_better_costs,
     way_to_profile,
 )
@@ -342,7 +343,11 @@ def _said(document: Document) -> list[Any]:
     compared = _beside_unsplit_worked_out(document)
     untold = _not_measured(document, bool(compared))
     if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
-        compared = [doubt_of_costs(document), " ", way_to_better_costs(document)]
+        doubt, measured = doubt_of_costs(document), unsplit_as_measured(document)
+        if doubt.startswith(measured[:-1]):
+            measured = ""
+        told = " ".join(filter(None, [measured, doubt]))
+        compared = [told, " ", way_to_better_costs(document)]
         if not document.placement.uses_planned:
             compared, untold = ["not measured. ", *compared], ""
     if document.placement.settings.policy == "pipeline" and compared:
