@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 
 from editor.errors import ExportError
-from editor.exports.knobs import unique_names
+from editor.exports.kept_off import unique_names
 from editor.exports.model_copy import open_copy, write_model, write_sidecar
 from editor.files import safe_stem, write_atomic
 from editor.graph.flops import op_flops

@@ -231,7 +231,7 @@ def test_a_range_of_operators_is_written_where_it_says_the_same(tmp_path: Path) 
 
 
 def test_litert_needs_a_file_of_tensorflow_lite(tmp_path: Path) -> None:
-    from editor.exports.knobs import operators_of
+    from editor.exports.litert import operators_of
 
     with pytest.raises(editor.ExportError, match="numbers of operators in a TensorFlow"):
         editor.partition(chain(tmp_path / "n.onnx", list("pqrs")), BOX).export("litert", tmp_path)
