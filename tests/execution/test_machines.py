@@ -43,8 +43,8 @@ from editor.execution.machines.worker import WeightStore
 from editor.execution.measure.prediction import correct_profiles
 from editor.execution.measure.profile import profile_all
 from editor.graph.states import sizes_of_step
-from editor.placement.costs import Wire, load_wires, save_wires
 from editor.placement.device_profile import costs_of, load_profile
+from editor.placement.wires import Wire, load_wires, save_wires
 from editor.runtimes.machines import connection
 from editor.runtimes.machines.connection import Connection, directory
 from editor.runtimes.machines.runtime import pack

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 
 import editor
 from editor.exports.report import link_usage
-from editor.placement.costs import Wire, load_wires, save_wires, wires_path
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import fallbacks, hints
+from editor.placement.wires import Wire, load_wires, save_wires, wires_path
 from editor.workspace.plan import Plan
 
 SLOW = Wire((0.0, 1e6), (0.02, 1.02), "2026-11-23")
