@@ -20,7 +20,7 @@ from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
-from editor.groups import grouped
+from editor.groups import common_length, grouped
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import (
@@ -114,7 +114,8 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
     waiting = [(root, start, stop, 0)]
     while waiting:
         branch, start, stop, above = waiting.pop()
-        prefix = _common(names[start], names[stop - 1])
+        # All between these two have their prefix, for they are sorted.
+        prefix = names[start][: common_length(names[start], names[stop - 1])]
         branch.pattern = next(
             (prefix[:n] for n in range(len(prefix), above, -1) if usable(prefix[:n])), ""
         )
@@ -127,15 +128,6 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
                 branch.branches.append(below)
                 waiting.append((below, first, last, len(prefix)))
     return root
-
-
-def _common(a: str, b: str) -> str:
-    """The common prefix of two names, and thus of all sorted names between them."""
-    return a[
-        : next(
-            (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-        )
-    ]
 
 
 def _choose(root: _Branch) -> tuple[int | None, dict[str, str]]:
