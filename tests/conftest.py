@@ -133,6 +133,33 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     )
 
 
+def run_cases(name: str, folder: Path) -> None:
+    """Runs the tests of a file of ``runtimes`` in a process of its own; none may fail or be skipped."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-rs",
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:cacheprovider",
+            "--basetemp",
+            str(folder / "base"),
+            f"tests/runtimes/{name}",
+        ],
+        cwd=ROOT,
+        env=own,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "SKIPPED" not in done.stdout and "100%" in done.stdout
+
+
 def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
     """Inputs as the manifest of the test models describes them."""
     rng = np.random.default_rng(seed)
