@@ -181,6 +181,23 @@ def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
     return {name: one(s) for name, s in spec.items()}
 
 
+def save_net(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    weights: Sequence[onnx.TensorProto] = (),
+    name: str = "net",
+    opset: int = 17,
+    ir_version: int = 8,
+) -> Path:
+    """Writes a model of the ops of ONNX."""
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", opset)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version), path)
+    return path
+
+
 LAYERS = 40
 
 
@@ -209,13 +226,9 @@ def write_layers(path: Path, towers: Sequence[str] = ("model",)) -> Path:
             )
             before = scope + "out"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])]
+    return save_net(
+        path, nodes, [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])]
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def write_wide_stages(path: Path) -> Path:
@@ -235,10 +248,7 @@ def write_wide_stages(path: Path) -> Path:
         before = add("Sum", sides, f"{scope}/Sum")
     value = helper.make_tensor_value_info
     ends = [[value(name, TensorProto.FLOAT, [4])] for name in ("x", before)]
-    graph = helper.make_graph(nodes, "net", *ends)
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
+    return save_net(path, nodes, *ends)
 
 
 def write_dag(
@@ -258,13 +268,13 @@ def write_dag(
         for i in range(len(predecessors))
         if i not in read
     ]
-    graph = helper.make_graph(
-        nodes, "dag", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], outputs
+    return save_net(
+        path,
+        nodes,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        outputs,
+        name="dag",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import run
+from conftest import run, save_net
 from decoders import BUILDER_KINDS, HEADS, VOCABULARY, fused_decoder, plain_decoder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,9 +132,9 @@ def test_a_state_of_fixed_size_begins_as_zeros(tmp_path: Path) -> None:
         helper.make_node("Add", ["past_state", "now"], ["present_state"]),
         helper.make_node("MatMul", ["present_state", "turned"], ["logits"]),
     ]
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "rnn.onnx",
         nodes,
-        "rnn",
         [
             info("input_ids", TensorProto.INT64, [1, 1]),
             info("past_state", TensorProto.FLOAT, [1, 4]),
@@ -148,10 +148,8 @@ def test_a_state_of_fixed_size_begins_as_zeros(tmp_path: Path) -> None:
             onnx.numpy_helper.from_array(np.ascontiguousarray(table.T), "turned"),
             onnx.numpy_helper.from_array(np.array([1]), "axes"),
         ],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
-        tmp_path / "rnn.onnx",
+        name="rnn",
+        ir_version=9,
     )
     plan = editor.partition(tmp_path / "rnn.onnx", THREE, pins={"logits": "V"})
     found = plan.generate([3, 5, 8], 4)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import EXAMPLES, ODDITIES, ROOT
+from conftest import EXAMPLES, ODDITIES, ROOT, save_net
 from decoders import fused_decoder
 from onnx import TensorProto, helper, numpy_helper
 
@@ -27,16 +27,12 @@ def model_with(path: Path, *inputs: tuple[str, int, list[str | int | None]]) -> 
         helper.make_node("Identity", [name], [f"{name}_out"], f"copy_{name}")
         for name, _, _ in inputs
     ]
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [helper.make_tensor_value_info(*each) for each in inputs],
         [helper.make_tensor_value_info(f"{name}_out", kind, None) for name, kind, _ in inputs],
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64

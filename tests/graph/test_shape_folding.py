@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -59,12 +59,7 @@ class Model:
 
     def save(self, path: Path, *outputs: str) -> Path:
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "shapes", self.inputs, results, self.weights)
-        onnx.save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-            path,
-        )
-        return path
+        return save_net(path, self.nodes, self.inputs, results, self.weights, name="shapes")
 
 
 def heads(path: Path) -> Path:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 import pytest
-from conftest import write_dag
+from conftest import save_net, write_dag
 from onnx import TensorProto, helper
 
 import editor
@@ -48,11 +47,7 @@ def chain(
     ends = [
         helper.make_tensor_value_info(name, kind, [ELEMENTS]) for name in ("x", f"t{len(types)}")
     ]
-    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
+    return editor.load_model(save_net(path, nodes, ends[:1], ends[1:], name="chain"))
 
 
 def transfers(plan: Plan) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -206,11 +206,7 @@ def test_names_of_files_that_are_not_utf8_can_be_sent(tmp_path: Path) -> None:
 @needs_anywidget
 def test_a_model_without_ops_is_an_empty_drawing(tmp_path: Path) -> None:
     one = helper.make_tensor_value_info("t0", TensorProto.FLOAT, [4])
-    graph = helper.make_graph([], "net", [one], [one])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "net.onnx",
-    )
+    save_net(tmp_path / "net.onnx", [], [one], [one])
     widget = editor.partition(tmp_path / "net.onnx", DEVICES).widget()
     assert widget._drawing["x"] == []
     assert widget._look["device"] == []
