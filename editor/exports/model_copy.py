@@ -11,7 +11,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
@@ -33,11 +33,15 @@ _IMPORTED = re.compile(r"^from shared import (.+)$", re.MULTILINE)
 
 def stamp_model(model: ModelProto, stamp: str) -> None:
     """Writes the stamp into a model's metadata, replacing an old one; "" changes nothing."""
-    if not stamp:
-        return
-    for former in [p for p in model.metadata_props if p.key == METADATA]:
-        model.metadata_props.remove(former)
-    model.metadata_props.add(key=METADATA, value=stamp)
+    if stamp:
+        set_metadata(model, METADATA, stamp)
+
+
+def set_metadata(owner: ModelProto | NodeProto, key: str, value: str) -> None:
+    """Writes a value into the metadata of a model or a node, replacing an old one of the same key."""
+    for former in [p for p in owner.metadata_props if p.key == key]:
+        owner.metadata_props.remove(former)
+    owner.metadata_props.add(key=key, value=value)
 
 
 def write_sidecar(path: Path, stamp: str) -> Path:

@@ -14,7 +14,13 @@ from onnx import ModelProto, helper
 from editor import custom_ops
 from editor.devices.device import Device
 from editor.errors import ExportError
-from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
+from editor.exports.model_copy import (
+    ONNX_RUNTIME_IR,
+    open_copy,
+    script_of,
+    set_metadata,
+    write_model,
+)
 from editor.exports.openvino import GENERIC
 from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
@@ -310,7 +316,9 @@ def write_onnxruntime(
 def annotated(placement: Placement) -> tuple[ModelProto, dict[str, str]]:
     """A copy of the model whose ops are marked with their devices, and the setting of a session that tells what these are."""
     model, mark, affinity = _copy(placement.graph), _marks(placement), placement.affinity
-    _annotate(model, [mark[affinity[key]] for key in placement.graph.op_keys])
+    for op, (node, key) in enumerate(zip(model.graph.node, placement.graph.op_keys, strict=True)):
+        node.name = f"{node.name or node.op_type}#{op}"  # unique: sessions refuse duplicates
+        set_metadata(node, ANNOTATION, mark[affinity[key]])
     rules = grouped(
         (onnxruntime_target(device), f"={mark[device.name]}") for device in _in_use(placement)
     )
@@ -331,14 +339,6 @@ def _marks(placement: Placement) -> dict[str, str]:
 def _in_use(placement: Placement) -> list[Device]:
     """Devices that ops are on, those of constants too."""
     return [d for d in placement.devices if d.name in set(placement.affinity.values())]
-
-
-def _annotate(model: ModelProto, marks: Sequence[str]) -> None:
-    for op, (node, mark) in enumerate(zip(model.graph.node, marks, strict=True)):
-        node.name = f"{node.name or node.op_type}#{op}"  # unique: sessions refuse duplicates
-        for entry in [e for e in node.metadata_props if e.key == ANNOTATION]:
-            node.metadata_props.remove(entry)
-        node.metadata_props.add(key=ANNOTATION, value=mark)
 
 
 def _settings(rules: Mapping[str, Sequence[str]]) -> str:
