@@ -6,6 +6,7 @@ import argparse
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -245,11 +246,8 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _run_job(options: argparse.Namespace, function: Callable[..., Any], *arguments: Any) -> Any:
-    service = job_service(options.scheduler)
-    try:
+    with closing(job_service(options.scheduler)) as service:
         return _follow(service.submit(function, *arguments))
-    finally:
-        service.close()
 
 
 def _follow(job: Job) -> Any:
