@@ -446,7 +446,7 @@ def is_kept_alive(node: NodeProto) -> bool:
     return node.domain == DOMAIN and node.op_type in _KEPT_ALIVE
 
 
-def write_ir(model: ModelProto, name: str = "part") -> bytes:
+def write_ir(model: ModelProto) -> bytes:
     """The XML of a model that ``read_ir`` made, or of a part of it; layers are named as the nodes are.
 
     Constants stay in the ``.bin`` of the original; values that are in the model itself become inputs, in their order.
@@ -474,7 +474,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
             writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
     for value in graph.output:
         writer.result(value.name)
-    lines = ['<?xml version="1.0"?>', f'<net name={quoteattr(name)} version="11">', "<layers>"]
+    lines = ['<?xml version="1.0"?>', '<net name="part" version="11">', "<layers>"]
     lines += [*writer.layers, "</layers>", "<edges>", *writer.edges, "</edges>", "</net>"]
     return "\n".join(lines).encode()
 
