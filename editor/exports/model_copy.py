@@ -16,7 +16,7 @@ from onnx.external_data_helper import convert_model_to_external_data, write_exte
 
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
-from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic
+from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic, writing
 from editor.graph.attributes import op_reads, put
 from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
@@ -174,11 +174,10 @@ def write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> 
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
     weights = path.with_name(f"{path.name}.data")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
-            write_external_data_tensors(model, temporary)
-            replace(Path(temporary) / weights.name, weights)
-    except OSError as error:
-        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
+    with (
+        writing(weights),
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary,
+    ):
+        write_external_data_tensors(model, temporary)
+        replace(Path(temporary) / weights.name, weights)
     return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]
