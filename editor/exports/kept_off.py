@@ -16,6 +16,7 @@ from editor.errors import ExportError
 from editor.exports.model_copy import open_copy, write_model
 from editor.files import safe_stem
 from editor.graph.graph import Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import provider_of
 from editor.text import pluralize
@@ -61,15 +62,8 @@ def types_off(
     """
     types = types or placement.graph.op_types
     on = {types[op] for op in _placed(placement) if _name(placement, op) == device}
-    kept: set[str] = set()
-    mixed: dict[str, list[int]] = {}
-    for op in ops_off(placement, device):
-        kind = types[op]
-        if kind in on:
-            mixed.setdefault(kind, []).append(op)
-        else:
-            kept.add(kind)
-    return kept, mixed
+    off = grouped((types[op], op) for op in ops_off(placement, device))
+    return off.keys() - on, {kind: ops for kind, ops in off.items() if kind in on}
 
 
 def _placed(placement: Placement) -> list[int]:

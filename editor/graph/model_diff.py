@@ -450,12 +450,13 @@ class _Matcher:
     @staticmethod
     def _free(
         side: _Side, nodes: Sequence[tuple[int, int]], to: Ints
-    ) -> dict[tuple[int, str], set[int]]:
-        free: dict[tuple[int, str], set[int]] = {}
-        for slot, node in nodes:
-            if node < len(side.kinds) and to[node] < 0:
-                free.setdefault((slot, side.kinds[node]), set()).add(node)
-        return free
+    ) -> dict[tuple[int, str], list[int]]:
+        free = (
+            ((slot, side.kinds[node]), node)
+            for slot, node in nodes
+            if node < len(side.kinds) and to[node] < 0
+        )
+        return grouped(dict.fromkeys(free))
 
     def leftovers(self) -> None:
         """Pairs what is left by name, though its type or surroundings changed, and what took the exact place of another."""
