@@ -121,16 +121,28 @@ PLAIN_FORMATS = [name for name, form in FORMATS.items() if "onnx" in form.models
 """Formats that any ONNX model is exported in; the others have tests of their own."""
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The editor on the command line."""
+def python(
+    *arguments: object,
+    cwd: Path | None = None,
+    check: bool = False,
+    timeout: float | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """A process of this Python that has ended."""
     return subprocess.run(
-        [sys.executable, "-m", "editor", *arguments],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
-        check=False,
+        check=check,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **environment},
+        timeout=timeout,
     )
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The editor on the command line."""
+    return python("-m", "editor", *arguments, cwd=cwd, PYTHONPATH=str(ROOT))
 
 
 def run_cases(name: str, folder: Path) -> None:

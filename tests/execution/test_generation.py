@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import run, save_net
+from conftest import python, run, save_net
 from decoders import BUILDER_KINDS, HEADS, VOCABULARY, fused_decoder, plain_decoder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -392,13 +390,7 @@ def test_exported_parts_with_open_sizes_run_at_any_size(tmp_path: Path) -> None:
             "attention_mask": np.ones((1, tokens + past), np.int64),
         }
         np.savez(tmp_path / "in.npz", **feeds)
-        done = subprocess.run(
-            [sys.executable, "run.py", str(tmp_path / "in.npz"), str(tmp_path / "out.npz")],
-            cwd=tmp_path / "out",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = python("run.py", tmp_path / "in.npz", tmp_path / "out.npz", cwd=tmp_path / "out")
         assert done.returncode == 0, done.stderr
         (expected,) = whole.run(["logits"], feeds)
         assert np.allclose(np.load(tmp_path / "out.npz")["logits"], expected, atol=1e-4)

@@ -21,7 +21,7 @@ import onnx.parser
 import onnxruntime
 import openvino
 import pytest
-from conftest import EXAMPLES, ODDITIES, PLAIN_FORMATS, run, save_net
+from conftest import EXAMPLES, ODDITIES, PLAIN_FORMATS, python, run, save_net
 from pages import CHROMIUM
 from painted import TWINS, painted
 
@@ -417,9 +417,7 @@ def test_a_split_over_two_runtimes_runs_on_both_and_on_one_where_the_other_is_mi
         hide = f"sys.modules['{missing}'] = None" if missing else ""
         code = f"{load}; {hide}\nmodule = runpy.run_path('run.py')\nprint({kinds})\n"
         code += "runpy.run_path('run.py', run_name='__main__')"
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
+        done = python("-c", code, cwd=tmp_path, check=True)
         assert made in done.stdout
         assert ("note: OpenVINO with a device CPU is not here" in done.stderr) == bool(missing)
         with np.load(tmp_path / "out.npz") as file:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from bombs import BOMBS
-from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, save_net, write_dag
+from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, python, save_net, write_dag
 from decoders import fused_decoder
 from onnx import TensorProto, helper
 
@@ -284,22 +282,16 @@ def test_weights_that_are_not_there_are_noted(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     (note,) = editor.load_model(tmp_path / "m.onnx").notes
     assert note.startswith("the weights in weights.bin are not here")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "editor",
-            "partition",
-            str(tmp_path / "m.onnx"),
-            "--devices",
-            "HETERO:CPU",
-            "--out",
-            str(tmp_path),
-        ],
+    done = python(
+        "-m",
+        "editor",
+        "partition",
+        tmp_path / "m.onnx",
+        "--devices",
+        "HETERO:CPU",
+        "--out",
+        tmp_path,
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0 and "note: the weights in weights.bin are not here" in done.stderr
 

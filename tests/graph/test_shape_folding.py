@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import ROOT, save_net
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -185,14 +183,7 @@ def test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly(tmp_path: Pa
         y = model.op("Neg", y)
     path = model.save(tmp_path / "m.onnx", y)
     code = f"import editor; print(len(editor.load_model({str(path)!r}, {{'batch': 2, 'sequence': 6}})))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "HETERO_LIMIT_SECONDS": "1200"},
-    )
+    done = python("-c", code, cwd=ROOT, HETERO_LIMIT_SECONDS="1200")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100_000
 

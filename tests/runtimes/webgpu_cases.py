@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from conftest import ROOT, save_net
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper, numpy_helper
 from pages import Serve, ready, wait_for_figure
 from playwright.sync_api import BrowserContext, expect
@@ -199,15 +196,7 @@ def test_a_profile_has_a_time_for_every_op_on_the_device(net: Path) -> None:
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "editor", *arguments],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=120,
-    )
+    done = python("-m", "editor", *arguments, cwd=ROOT, timeout=120, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

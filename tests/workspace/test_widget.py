@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, save_net
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -66,9 +64,7 @@ def test_without_anywidget_the_error_says_how_to_install_it(tmp_path: Path) -> N
         "try: plan.widget()\n"
         "except editor.EditorError as error: print(error)"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True
-    ).stdout
+    said = python("-c", code, cwd=ROOT, check=True).stdout
     assert "anywidget" in said
     assert "pip install anywidget" in said
 
