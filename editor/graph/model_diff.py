@@ -467,7 +467,10 @@ class _Matcher:
         for one in self.a.graph.order.tolist():
             if not self.a.compared[one] or self.to_b[one] >= 0:
                 continue
-            ours = [self._as_theirs(side[one]) for side in (self.a.before, self.a.after)]
+            ours = [
+                sorted({int(self.to_b[node]) for _, node in side[one]})
+                for side in (self.a.before, self.a.after)
+            ]
             if not ours[0] or not ours[1] or any(node < 0 for each in ours for node in each):
                 continue
             for _, other in self.b.after[ours[0][0]]:
@@ -479,9 +482,6 @@ class _Matcher:
                     if ours == theirs:
                         self.match(one, other, How.STRUCTURE)
                         break
-
-    def _as_theirs(self, nodes: Sequence[tuple[int, int]]) -> list[int]:
-        return sorted({int(self.to_b[node]) for _, node in nodes})
 
 
 def _unique(side: _Side, keys: bool) -> dict[str, int]:
