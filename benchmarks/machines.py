@@ -293,8 +293,8 @@ def _measure(model: Path, seconds: float) -> dict[str, Any]:
     """Inside the namespace `edge`: profiles, asks `optimal`, and runs its plan against every other cut."""
     import editor
     from editor.execution.measure.profile import profile_all
-    from editor.placement.costs import load_wires
     from editor.placement.device_profile import costs_of
+    from editor.placement.wires import load_wires
     from editor.runtimes.machines.connection import Connection, use
     from editor.workspace.plan import Plan
 

@@ -135,16 +135,27 @@ def write_atomic(path: Path, content: str | bytes, private: bool = False) -> Pat
         ExportError: the folder cannot be created or written to, or the path is a folder or a socket.
     """
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    try:
+    with writing(path):
         if _is_special(path):
             _write_in_place(path, data)
-            return path
+        else:
+            with replacing(path, private) as file:
+                file.write(data)
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Makes the folder of a file; what the system refuses until the end of the block says that the file cannot be written.
+
+    Raises:
+        ExportError: the system refused something.
+    """
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, private) as file:
-            file.write(data)
+        yield
     except OSError as error:
         raise ExportError(f"{path}: cannot be written ({error.strerror or error})") from error
-    return path
 
 
 @contextmanager
@@ -228,12 +239,8 @@ def copy_atomic(source: Path, target: Path) -> Path:
     Raises:
         ExportError: the source cannot be read, or the folder cannot be written to.
     """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open(source, "rb") as given, replacing(target) as file:
-            shutil.copyfileobj(given, file, _COPY_BYTES)
-    except OSError as error:
-        raise ExportError(f"{target}: cannot be written ({error.strerror or error})") from error
+    with writing(target), open(source, "rb") as given, replacing(target) as file:
+        shutil.copyfileobj(given, file, _COPY_BYTES)
     return target
 
 

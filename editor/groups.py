@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -23,3 +23,11 @@ def firsts(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
     for key, value in pairs:
         found.setdefault(key, value)
     return found
+
+
+def common_length(one: Sequence[K], other: Sequence[K]) -> int:
+    """How many values two sequences begin with in common."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

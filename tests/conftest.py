@@ -125,16 +125,55 @@ PLAIN_FORMATS = [name for name, form in FORMATS.items() if "onnx" in form.models
 """Formats that any ONNX model is exported in; the others have tests of their own."""
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The editor on the command line."""
+def python(
+    *arguments: object,
+    cwd: Path | None = None,
+    check: bool = False,
+    timeout: float | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """A process of this Python that has ended."""
     return subprocess.run(
-        [sys.executable, "-m", "editor", *arguments],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
-        check=False,
+        check=check,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **environment},
+        timeout=timeout,
     )
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The editor on the command line."""
+    return python("-m", "editor", *arguments, cwd=cwd, PYTHONPATH=str(ROOT))
+
+
+def run_cases(name: str, folder: Path) -> None:
+    """Runs the tests of a file of ``runtimes`` in a process of its own; none may fail or be skipped."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-rs",
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:cacheprovider",
+            "--basetemp",
+            str(folder / "base"),
+            f"tests/runtimes/{name}",
+        ],
+        cwd=ROOT,
+        env=own,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "SKIPPED" not in done.stdout and "100%" in done.stdout
 
 
 def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
@@ -156,6 +195,23 @@ def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
         return rng.uniform(s["low"], s["high"], s["shape"]).astype(dtype)
 
     return {name: one(s) for name, s in spec.items()}
+
+
+def save_net(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    weights: Sequence[onnx.TensorProto] = (),
+    name: str = "net",
+    opset: int = 17,
+    ir_version: int = 8,
+) -> Path:
+    """Writes a model of the ops of ONNX."""
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", opset)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version), path)
+    return path
 
 
 LAYERS = 40
@@ -186,13 +242,9 @@ def write_layers(path: Path, towers: Sequence[str] = ("model",)) -> Path:
             )
             before = scope + "out"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])]
+    return save_net(
+        path, nodes, [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])]
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def write_wide_stages(path: Path) -> Path:
@@ -212,10 +264,7 @@ def write_wide_stages(path: Path) -> Path:
         before = add("Sum", sides, f"{scope}/Sum")
     value = helper.make_tensor_value_info
     ends = [[value(name, TensorProto.FLOAT, [4])] for name in ("x", before)]
-    graph = helper.make_graph(nodes, "net", *ends)
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
+    return save_net(path, nodes, *ends)
 
 
 def write_dag(
@@ -235,13 +284,13 @@ def write_dag(
         for i in range(len(predecessors))
         if i not in read
     ]
-    graph = helper.make_graph(
-        nodes, "dag", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], outputs
+    return save_net(
+        path,
+        nodes,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        outputs,
+        name="dag",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from bombs import BOMBS, write_bomb
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, python
 
 import editor
 from editor import limits
@@ -98,22 +98,16 @@ def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Pat
     """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
     with bounded(path):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "editor",
-                "partition",
-                str(path),
-                "--devices",
-                "HETERO:OpenVINO,CPU",
-                "--out",
-                str(tmp_path),
-            ],
+        done = python(
+            "-m",
+            "editor",
+            "partition",
+            path,
+            "--devices",
+            "HETERO:OpenVINO,CPU",
+            "--out",
+            tmp_path,
             cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
         )
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
     assert done.returncode == 0 or done.stderr.startswith("error: "), done.stderr
@@ -176,26 +170,20 @@ def test_a_limit_that_is_no_number_is_an_error(
 
 def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
     path = write_bomb("repeat_in_branch", tmp_path)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "editor",
-            "partition",
-            str(path),
-            "--devices",
-            "HETERO:CPU",
-            "--out",
-            str(tmp_path),
-            "--limit-memory",
-            "300MB",
-            "--limit-seconds",
-            "300",  # a busy machine meets that of memory first, too
-        ],
+    done = python(
+        "-m",
+        "editor",
+        "partition",
+        path,
+        "--devices",
+        "HETERO:CPU",
+        "--out",
+        tmp_path,
+        "--limit-memory",
+        "300MB",
+        "--limit-seconds",
+        "300",  # a busy machine meets that of memory first, too
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 1 and "the limit of 0.279 GiB" in done.stderr
 

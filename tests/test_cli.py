@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import EXAMPLES, ODDITIES, ROOT
+from conftest import EXAMPLES, ODDITIES, ROOT, python
 
 from editor.__main__ import main
 
@@ -18,14 +17,7 @@ MODELS, TABLES = EXAMPLES / "models", EXAMPLES / "devices"
 
 
 def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "editor", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = python("-m", "editor", *arguments, cwd=ROOT, timeout=300)
     assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -224,22 +216,8 @@ def test_a_device_that_is_over_its_memory_is_named(tmp_path: Path) -> None:
     table = tmp_path / "devices.yaml"
     table.write_text("- {name: NPU, memory: 2MB}\n- {name: CPU}\n")
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "editor",
-            "partition",
-            model,
-            "--devices",
-            str(table),
-            "--out",
-            str(tmp_path),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = python(
+        "-m", "editor", "partition", model, "--devices", table, "--out", tmp_path, cwd=ROOT
     )
     assert done.returncode == 0
     assert (

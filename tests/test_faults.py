@@ -6,8 +6,6 @@ Faults of one package are tested with it; these cross packages or are seen from 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import EXAMPLES, ROOT, write_dag
+from conftest import EXAMPLES, ROOT, python, write_dag
 from documents import documents_of_one_record, paint_at_once
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import convert_model_to_external_data
@@ -36,14 +34,7 @@ TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
 def run(*arguments: object, expected: int = 1) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "editor", *map(str, arguments)],
-        cwd=ROOT,
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=120,
-    )
+    done = python("-m", "editor", *arguments, cwd=ROOT, timeout=120)
     assert done.returncode == expected, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import write_dag
+from conftest import save_net, write_dag
 from onnx import helper
 
 import editor
@@ -118,11 +118,7 @@ def names(path: Path, count: int = 300) -> editor.Graph:
         helper.make_node("Neg", [f"t{i}"], [f"t{i + 1}"], "x" * 60 + str(i)) for i in range(count)
     ]
     ends = [helper.make_tensor_value_info(name, 1, [4]) for name in ("t0", f"t{count}")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
+    return editor.load_model(save_net(path, nodes, ends[:1], ends[1:]))
 
 
 @pytest.mark.parametrize(

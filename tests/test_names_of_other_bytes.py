@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, run, write_dag
+from conftest import ROOT, python, run, write_dag
 from onnx import helper, numpy_helper
 
 import editor
@@ -61,14 +59,7 @@ def test_the_page_does_not_start_with_one(odd_folder: Path) -> None:
         ("--devices", str(odd_folder / "t.yaml")),
         ("--workspace", str(odd_folder)),
     ):
-        done = subprocess.run(
-            [sys.executable, "app.py", "--no-browser", "--port", "0", *arguments],
-            cwd=ROOT,
-            timeout=60,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = python("app.py", "--no-browser", "--port", "0", *arguments, cwd=ROOT, timeout=60)
         assert done.returncode and "not UTF-8" in done.stderr and "Traceback" not in done.stderr
 
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import onnx
 import pytest
-from conftest import REAL
+from conftest import REAL, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -105,19 +104,16 @@ def test_initializers_of_such_sizes_are_planned_for_or_refused(
 def test_a_shape_of_very_many_dimensions_is_refused_or_unknown(tmp_path: Path) -> None:
     """ONNX would make each of the dimensions: of a declared operand, and of one whose length shape inference finds."""
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "m.onnx",
         [
             helper.make_node("Cast", ["w"], ["cast"], to=TensorProto.INT64),
             helper.make_node("Squeeze", ["cast"], ["list"]),
             helper.make_node("Reshape", ["x", "list"], ["y"]),
         ],
-        "rank",
         [value("w", TensorProto.FLOAT, [1, 1 << 40]), value("x", TensorProto.FLOAT, [1])],
         [value("y", TensorProto.FLOAT, None)],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
+        name="rank",
     )
     assert len(editor.load_model(tmp_path / "m.onnx")) == 3
     declared = write_model(tmp_path / "d.onnx", [1 << 40], TensorProto.INT64, "Reshape")
@@ -128,16 +124,13 @@ def test_a_shape_of_very_many_dimensions_is_refused_or_unknown(tmp_path: Path) -
 def test_a_result_that_numpy_cannot_hold_is_refused(tmp_path: Path) -> None:
     value = helper.make_tensor_value_info
     shape = helper.make_tensor("s", TensorProto.INT64, [2], [0, 1 << 62])
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "m.onnx",
         [helper.make_node("Expand", ["x", "s"], ["y"])],
-        "expand",
         [value("x", TensorProto.FLOAT, [1, 1])],
         [value("y", TensorProto.FLOAT, None)],
         [shape],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
+        name="expand",
     )
     plan = editor.partition(tmp_path / "m.onnx", "HETERO:CPU")
     with pytest.raises(editor.EditorError, match="cannot be read"):

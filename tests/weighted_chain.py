@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -20,7 +20,4 @@ def weighted_chain(path: Path, layers: int, side: int) -> Path:
     ]
     names = ["x", *(f"h{i}" for i in range(layers - 1)), "y"]
     nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
-    graph = helper.make_graph(nodes, path.stem, info[:1], info[1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
-    return path
+    return save_net(path, nodes, info[:1], info[1:], weights, name=path.stem, ir_version=9)

@@ -6,6 +6,7 @@ import argparse
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from editor.execution.measure.prediction import check_correctable, correct_profi
 from editor.execution.measure.tokens import TokenBenchmark
 from editor.files import json_text, write_atomic
 from editor.graph.states import parse_lengths, parse_states
+from editor.groups import grouped
 from editor.limits import size_in_bytes
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
@@ -52,10 +54,10 @@ def bench(options: argparse.Namespace) -> int:
         return _generate(options, plans)
     if options.state:
         raise ExecutionError("--state is for generation: add --generate prompt=512,new=64")
-    by_model: dict[object, dict[str, Plan]] = {}
-    for name, plan in plans.items():
-        key = (plan.graph.sha256, tuple(sorted(plan.graph.define.items())))
-        by_model.setdefault(key, {})[name] = plan
+    by_model = grouped(
+        ((plan.graph.sha256, tuple(sorted(plan.graph.define.items()))), name)
+        for name, plan in plans.items()
+    )
     for plan in plans.values() if options.calibrate else ():
         check_correctable(plan.placement, options.mode)  # before the runs, not after them
     requests = _requests(options)
@@ -65,7 +67,7 @@ def bench(options: argparse.Namespace) -> int:
         results += _run_job(
             options,
             tasks.benchmark,
-            {name: plan.recipe() for name, plan in group.items()},
+            {name: plans[name].recipe() for name in group},
             options.seconds,
             options.mode,
             requests,
@@ -245,11 +247,8 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _run_job(options: argparse.Namespace, function: Callable[..., Any], *arguments: Any) -> Any:
-    service = job_service(options.scheduler)
-    try:
+    with closing(job_service(options.scheduler)) as service:
         return _follow(service.submit(function, *arguments))
-    finally:
-        service.close()
 
 
 def _follow(job: Job) -> Any:

@@ -132,14 +132,13 @@ def print_summary(plan: Plan) -> None:
         print(f"energy: {energy} ({energy.basis})")
     for note in streams(plan.placement, costs_of_plan(plan.placement)[0]):
         print(f"estimates: {note}")
-    over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
+    over = [(m, m.limit) for m in plan.run_memory.devices if m.limit is not None and m.is_over]
     remedy = _remedy(plan) if over else ""
-    for memory in over:
-        if memory.limit is not None:
-            print(
-                f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
-                f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}){remedy}"
-            )
+    for memory, limit in over:
+        print(
+            f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - limit)} "
+            f"(peak {human_bytes(memory.peak)} of {human_bytes(limit)}){remedy}"
+        )
     if not over and (short := plan.run_memory.over_with_runtimes):
         print(f"warning: fits, but not with what runtimes add ({short}, estimated)")
     _print_fallbacks(plan)
@@ -309,7 +308,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _print_machines(links: bool) -> None:
-    """Returns the problems of the machines at the scheduler, and the links between them."""
+    """Prints the problems of the machines at the scheduler, and the links between them."""
     machines = directory.machines()
     for machine in machines:
         if machine.problem:

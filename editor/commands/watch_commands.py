@@ -44,9 +44,7 @@ def check(options: argparse.Namespace) -> int:
         limits["latency"] = options.max_latency
         worse += ["latency"] if latency > options.max_latency else []
     over = {
-        d.name: (plan.run_memory.peaks[d.name], d.memory)
-        for d in plan.devices
-        if d.memory is not None and plan.run_memory.peaks[d.name] > d.memory
+        m.device: {"peak": m.peak, "limit": m.limit} for m in plan.run_memory.devices if m.is_over
     }
     if options.within_memory:
         worse += ["memory"] if over else []
@@ -66,9 +64,7 @@ def check(options: argparse.Namespace) -> int:
                     "latency": latency,
                     "kind": basis.kind,
                     "unknown_transfers": unknown,
-                    "over_memory": {
-                        name: {"peak": peak, "limit": limit} for name, (peak, limit) in over.items()
-                    },
+                    "over_memory": over,
                     "limits": limits,
                     "worse": worse,
                 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock, Semaphore
@@ -242,9 +242,7 @@ class CompiledPlan:
     def _seconds_to_end(self, inputs: Mapping[str, Value]) -> float:
         begin = perf_counter()
         self._execute(inputs)
-        for step in reversed(self.steps):
-            if isinstance(step.executable, AsynchronousExecutable):
-                step.executable.wait()
+        wait_for(reversed(self.steps))
         return perf_counter() - begin
 
     def _variant_for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
@@ -306,8 +304,8 @@ class CompiledPlan:
                 if arrival.converts:
                     arguments[i] = convert(arguments[i], step.runs_on)
                 if timed:
-                    if arrival.copies and isinstance(step.executable, AsynchronousExecutable):
-                        step.executable.wait()
+                    if arrival.copies:
+                        wait_for([step])
                     seconds = perf_counter() - start if arrival.converts else 0.0
                     name = step.submodel.inputs[i]
                     transfers.append(
@@ -384,6 +382,13 @@ def data_flow(
         if name not in outputs:
             dead[i].append(name)
     return arrivals, dead
+
+
+def wait_for(steps: Iterable[Step]) -> None:
+    """Returns when the devices have finished what the steps were given."""
+    for step in steps:
+        if isinstance(step.executable, AsynchronousExecutable):
+            step.executable.wait()
 
 
 def queues(step: Step) -> bool:

@@ -41,7 +41,7 @@ from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.options import evaluate, output_types, reason_of
-from editor.runtimes.op_models import MAX_IR_VERSION
+from editor.runtimes.op_models import part_of
 
 MAX_FOLDED_BYTES = 1 << 30
 """Larger constants stay ops, which each runtime evaluates."""
@@ -186,9 +186,7 @@ def _model_of(
         t for t in source.graph.sparse_initializer if t.values.name in needed
     )
     folded.output.extend(ValueInfoProto(name=name) for name in outputs)
-    model = ModelProto(ir_version=min(max(source.ir_version, 8), MAX_IR_VERSION), graph=folded)
-    model.opset_import.extend(source.opset_import)
-    return model
+    return part_of(source, folded)
 
 
 def shape_values(
@@ -371,11 +369,7 @@ class Cutter:
                 graph.sparse_initializer.append(tensor)
             else:
                 graph.initializer.append(tensor)
-        model = ModelProto(
-            ir_version=min(max(self.source.ir_version, _OLDEST_IR_VERSION), MAX_IR_VERSION),
-            graph=graph,
-        )
-        model.opset_import.extend(self.source.opset_import)
+        model = part_of(self.source, graph, _OLDEST_IR_VERSION)
         if not model.opset_import:
             model.opset_import.append(helper.make_opsetid("", 1))
         model.functions.extend(self.source.functions)
@@ -542,9 +536,7 @@ class _OpenCut:
         part.output.extend(self._value(name) for name in outputs)
         part.initializer.extend(self.initializers[n] for n in needed if n in self.initializers)
         part.sparse_initializer.extend(self.sparse[n] for n in needed if n in self.sparse)
-        version = min(max(self.source.ir_version, 8), MAX_IR_VERSION)
-        model = ModelProto(ir_version=version, graph=part)
-        model.opset_import.extend(self.source.opset_import)
+        model = part_of(self.source, part)
         model.functions.extend(self.source.functions)
         return SubModel(
             model, tuple(inputs), tuple(outputs), self.graph.folder, f"subgraph {number}"

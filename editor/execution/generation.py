@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from time import perf_counter
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from editor.execution.compiled_plan import (
     data_flow,
     memory_space,
     queues,
+    wait_for,
 )
 from editor.execution.cut import open_submodels
 from editor.execution.invented_values import numpy_dtype
@@ -31,7 +32,6 @@ from editor.groups import firsts
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.protocols import (
-    AsynchronousExecutable,
     Executable,
     GrowingExecutable,
     StatefulExecutable,
@@ -313,7 +313,11 @@ class _Phase:
         may_grow: Sequence[State],
     ) -> None:
         self.steps = list(steps)
-        self._keeping = [s.executable for s in steps if _keeps_state(s.executable)]
+        self._keeping = [
+            each
+            for s in steps
+            if isinstance(each := s.executable, StatefulExecutable) and each.keeps_state()
+        ]
         # What a run returns may be the memory that the next run of the same executable writes to.
         self._second = [
             s if self._keeping or _is_unshared(s.executable) else s.clone() for s in steps
@@ -357,12 +361,12 @@ class _Phase:
 
     def wait(self) -> None:
         """Waits for everything that the devices were given."""
-        _wait(self.steps)
+        wait_for(self.steps)
         self._copied.clear()
 
     def settle(self) -> None:
         """Ends a step whose logits were read."""
-        _wait(self._behind)
+        wait_for(self._behind)
         self._copied.clear()
 
     def run(self, values: dict[str, Value], runs: Sequence[_Run]) -> dict[str, Value]:
@@ -408,12 +412,6 @@ def growing_states(steps: Sequence[Step], states: Sequence[State]) -> list[list[
         pairs = executable.growing() if isinstance(executable, GrowingExecutable) else {}
         found.append([s for s in alone if pairs.get(s.input) == s.output])
     return found
-
-
-def _wait(steps: Sequence[Step]) -> None:
-    for step in steps:
-        if isinstance(step.executable, AsynchronousExecutable):
-            step.executable.wait()
 
 
 def computed_later(
@@ -609,10 +607,6 @@ def _step(
     runs_on = stand_in(graph.format) if device.planned else device
     executable = runtime_of(runs_on.runtime).compile(part, runs_on, options)
     return Step(number, part.without_weights(), device, runs_on, executable)
-
-
-def _keeps_state(executable: Executable) -> TypeGuard[StatefulExecutable]:
-    return isinstance(executable, StatefulExecutable) and executable.keeps_state()
 
 
 def _is_unshared(executable: Executable) -> bool:

@@ -11,12 +11,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
 from editor.execution.cut import fold_constants
-from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic
+from editor.files import copy_atomic, inside, json_text, replace, safe_stem, write_atomic, writing
 from editor.graph.attributes import op_reads, put
 from editor.graph.external_data import load_external_data, locations_of, weights_problem
 from editor.graph.graph import Graph
@@ -33,11 +33,15 @@ _IMPORTED = re.compile(r"^from shared import (.+)$", re.MULTILINE)
 
 def stamp_model(model: ModelProto, stamp: str) -> None:
     """Writes the stamp into a model's metadata, replacing an old one; "" changes nothing."""
-    if not stamp:
-        return
-    for former in [p for p in model.metadata_props if p.key == METADATA]:
-        model.metadata_props.remove(former)
-    model.metadata_props.add(key=METADATA, value=stamp)
+    if stamp:
+        set_metadata(model, METADATA, stamp)
+
+
+def set_metadata(owner: ModelProto | NodeProto, key: str, value: str) -> None:
+    """Writes a value into the metadata of a model or a node, replacing an old one of the same key."""
+    for former in [p for p in owner.metadata_props if p.key == key]:
+        owner.metadata_props.remove(former)
+    owner.metadata_props.add(key=key, value=value)
 
 
 def write_sidecar(path: Path, stamp: str) -> Path:
@@ -170,11 +174,10 @@ def write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> 
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
     weights = path.with_name(f"{path.name}.data")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
-            write_external_data_tensors(model, temporary)
-            replace(Path(temporary) / weights.name, weights)
-    except OSError as error:
-        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
+    with (
+        writing(weights),
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary,
+    ):
+        write_external_data_tensors(model, temporary)
+        replace(Path(temporary) / weights.name, weights)
     return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.exports.dot import device_colour
-from editor.exports.knobs import unique_names
+from editor.exports.kept_off import unique_names
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.placement import Placement

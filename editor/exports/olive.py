@@ -13,8 +13,8 @@ from math import prod
 from pathlib import Path
 
 from editor.errors import ExportError
-from editor.exports.knobs import unique_names
-from editor.exports.model_copy import open_copy, write_model, write_sidecar
+from editor.exports.kept_off import unique_names
+from editor.exports.model_copy import open_copy, set_metadata, write_model, write_sidecar
 from editor.files import safe_stem, write_atomic
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
@@ -50,10 +50,7 @@ def write_olive(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
             splits[name] = subgraph
     for node, own in zip(model.graph.node, names, strict=True):
         node.name = own
-    for former in [p for p in model.metadata_props if p.key == SPLIT]:
-        model.metadata_props.remove(former)
-    text = ";".join(f"{name}={split}" for name, split in splits.items())
-    model.metadata_props.add(key=SPLIT, value=text)
+    set_metadata(model, SPLIT, ";".join(f"{name}={split}" for name, split in splits.items()))
     costs = write_atomic(out_dir / f"{stem}_cost_model.csv", _cost_model(graph))
     return [
         *write_model(model, graph, out_dir / f"{stem}_olive.onnx", stamp),

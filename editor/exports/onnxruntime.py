@@ -14,13 +14,19 @@ from onnx import ModelProto, helper
 from editor import custom_ops
 from editor.devices.device import Device
 from editor.errors import ExportError
-from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
+from editor.exports.model_copy import (
+    ONNX_RUNTIME_IR,
+    open_copy,
+    script_of,
+    set_metadata,
+    write_model,
+)
 from editor.exports.openvino import GENERIC
 from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.dimensions import Dimensions
 from editor.graph.graph import Graph
-from editor.groups import grouped
+from editor.groups import common_length, grouped
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import (
@@ -114,7 +120,8 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
     waiting = [(root, start, stop, 0)]
     while waiting:
         branch, start, stop, above = waiting.pop()
-        prefix = _common(names[start], names[stop - 1])
+        # All between these two have their prefix, for they are sorted.
+        prefix = names[start][: common_length(names[start], names[stop - 1])]
         branch.pattern = next(
             (prefix[:n] for n in range(len(prefix), above, -1) if usable(prefix[:n])), ""
         )
@@ -127,15 +134,6 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
                 branch.branches.append(below)
                 waiting.append((below, first, last, len(prefix)))
     return root
-
-
-def _common(a: str, b: str) -> str:
-    """The common prefix of two names, and thus of all sorted names between them."""
-    return a[
-        : next(
-            (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-        )
-    ]
 
 
 def _choose(root: _Branch) -> tuple[int | None, dict[str, str]]:
@@ -318,7 +316,9 @@ def write_onnxruntime(
 def annotated(placement: Placement) -> tuple[ModelProto, dict[str, str]]:
     """A copy of the model whose ops are marked with their devices, and the setting of a session that tells what these are."""
     model, mark, affinity = _copy(placement.graph), _marks(placement), placement.affinity
-    _annotate(model, [mark[affinity[key]] for key in placement.graph.op_keys])
+    for op, (node, key) in enumerate(zip(model.graph.node, placement.graph.op_keys, strict=True)):
+        node.name = f"{node.name or node.op_type}#{op}"  # unique: sessions refuse duplicates
+        set_metadata(node, ANNOTATION, mark[affinity[key]])
     rules = grouped(
         (onnxruntime_target(device), f"={mark[device.name]}") for device in _in_use(placement)
     )
@@ -339,14 +339,6 @@ def _marks(placement: Placement) -> dict[str, str]:
 def _in_use(placement: Placement) -> list[Device]:
     """Devices that ops are on, those of constants too."""
     return [d for d in placement.devices if d.name in set(placement.affinity.values())]
-
-
-def _annotate(model: ModelProto, marks: Sequence[str]) -> None:
-    for op, (node, mark) in enumerate(zip(model.graph.node, marks, strict=True)):
-        node.name = f"{node.name or node.op_type}#{op}"  # unique: sessions refuse duplicates
-        for entry in [e for e in node.metadata_props if e.key == ANNOTATION]:
-            node.metadata_props.remove(entry)
-        node.metadata_props.add(key=ANNOTATION, value=mark)
 
 
 def _settings(rules: Mapping[str, Sequence[str]]) -> str:

@@ -44,12 +44,13 @@ from editor.placement.chosen_costs import (
     left_out,
     source_of_figures,
 )
-from editor.placement.costs import Costs, wire_bytes, wire_name
+from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at
+from editor.placement.wires import wire_bytes, wire_name
 from editor.text import csv_text, human_bytes, human_seconds, pluralize
 
 

@@ -21,7 +21,7 @@ from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
 from editor.exports.openvino import openvino_name, properties_of
 from editor.exports.shortfall import shortfall
-from editor.files import json_text, replace, write_atomic
+from editor.files import json_text, replace, write_atomic, writing
 from editor.graph.graph import Graph
 from editor.graph.static_values import is_static
 from editor.placement.placement import Placement
@@ -148,15 +148,14 @@ def _write_ir(part: SubModel, xml: Path, stamp: str) -> list[str]:
     """Writes a part of an IR; returns its inputs that are left."""
     from editor.runtimes.openvino.request import save_part  # which loads OpenVINO
 
-    try:
-        xml.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=xml.parent, prefix=".writing.") as temporary:
-            made = Path(temporary) / xml.name
-            inputs: list[str] = run(save_part, part, made, stamp, what="writing", path=xml)
-            for suffix in (".bin", ".xml"):
-                replace(made.with_suffix(suffix), xml.with_suffix(suffix))
-    except OSError as error:
-        raise ExportError(f"{xml}: cannot be written ({error.strerror or error})") from error
+    with (
+        writing(xml),
+        tempfile.TemporaryDirectory(dir=xml.parent, prefix=".writing.") as temporary,
+    ):
+        made = Path(temporary) / xml.name
+        inputs: list[str] = run(save_part, part, made, stamp, what="writing", path=xml)
+        for suffix in (".bin", ".xml"):
+            replace(made.with_suffix(suffix), xml.with_suffix(suffix))
     return inputs
 
 

@@ -450,12 +450,13 @@ class _Matcher:
     @staticmethod
     def _free(
         side: _Side, nodes: Sequence[tuple[int, int]], to: Ints
-    ) -> dict[tuple[int, str], set[int]]:
-        free: dict[tuple[int, str], set[int]] = {}
-        for slot, node in nodes:
-            if node < len(side.kinds) and to[node] < 0:
-                free.setdefault((slot, side.kinds[node]), set()).add(node)
-        return free
+    ) -> dict[tuple[int, str], list[int]]:
+        free = (
+            ((slot, side.kinds[node]), node)
+            for slot, node in nodes
+            if node < len(side.kinds) and to[node] < 0
+        )
+        return grouped(dict.fromkeys(free))
 
     def leftovers(self) -> None:
         """Pairs what is left by name, though its type or surroundings changed, and what took the exact place of another."""
@@ -466,7 +467,10 @@ class _Matcher:
         for one in self.a.graph.order.tolist():
             if not self.a.compared[one] or self.to_b[one] >= 0:
                 continue
-            ours = [self._as_theirs(side[one]) for side in (self.a.before, self.a.after)]
+            ours = [
+                sorted({int(self.to_b[node]) for _, node in side[one]})
+                for side in (self.a.before, self.a.after)
+            ]
             if not ours[0] or not ours[1] or any(node < 0 for each in ours for node in each):
                 continue
             for _, other in self.b.after[ours[0][0]]:
@@ -478,9 +482,6 @@ class _Matcher:
                     if ours == theirs:
                         self.match(one, other, How.STRUCTURE)
                         break
-
-    def _as_theirs(self, nodes: Sequence[tuple[int, int]]) -> list[int]:
-        return sorted({int(self.to_b[node]) for _, node in nodes})
 
 
 def _unique(side: _Side, keys: bool) -> dict[str, int]:

@@ -25,6 +25,7 @@ from editor.errors import ModelError
 from editor.graph.external_data import is_external, locations_of
 from editor.graph.graph import Shape, element_name, make_value_info, shape_of, type_name
 from editor.graph.openvino_layers import DOMAIN, SOURCE, added_attributes, attribute
+from editor.groups import grouped
 
 VERSIONS = (10, 11)
 _LAYER, _INPUT_PORTS, _OUTPUT_PORTS, _ID, _OPSET = "layer", "inputs", "outputs", "id", "opset"
@@ -446,7 +447,7 @@ def is_kept_alive(node: NodeProto) -> bool:
     return node.domain == DOMAIN and node.op_type in _KEPT_ALIVE
 
 
-def write_ir(model: ModelProto, name: str = "part") -> bytes:
+def write_ir(model: ModelProto) -> bytes:
     """The XML of a model that ``read_ir`` made, or of a part of it; layers are named as the nodes are.
 
     Constants stay in the ``.bin`` of the original; values that are in the model itself become inputs, in their order.
@@ -474,7 +475,7 @@ def write_ir(model: ModelProto, name: str = "part") -> bytes:
             writer.layer(node, node.op_type, node.name, list(node.input), list(node.output))
     for value in graph.output:
         writer.result(value.name)
-    lines = ['<?xml version="1.0"?>', f'<net name={quoteattr(name)} version="11">', "<layers>"]
+    lines = ['<?xml version="1.0"?>', '<net name="part" version="11">', "<layers>"]
     lines += [*writer.layers, "</layers>", "<edges>", *writer.edges, "</edges>", "</net>"]
     return "\n".join(lines).encode()
 
@@ -488,11 +489,8 @@ def state_of(node: NodeProto) -> str:
 
 def _lonely_states(nodes: Iterable[NodeProto]) -> set[str]:
     """States that nodes only read, or only set."""
-    kinds: dict[str, set[str]] = {}
-    for node in nodes:
-        if name := state_of(node):
-            kinds.setdefault(name, set()).add(node.op_type)
-    return {name for name, found in kinds.items() if len(found) == 1}
+    kinds = grouped((name, node.op_type) for node in nodes if (name := state_of(node)))
+    return {name for name, found in kinds.items() if len(set(found)) == 1}
 
 
 class _Writer:

@@ -476,11 +476,11 @@ def _match_cut_names(
 def _match_by_order(work: _Matching, layers: Sequence[Layer], ordered: bool) -> frozenset[int]:
     """Layers with names of the tool's making: where there are as many of a type as ops without a layer, in their order."""
     taken = {op for ops in work.ops_of.values() for op in ops}
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for number, reason in work.unmatched.items():
-        types = _TYPES_OF_LAYER.get(layers[number].type.lower())
-        if types and reason == _NO_SUCH_OP:
-            groups.setdefault(types, []).append(number)
+    groups = grouped(
+        (_TYPES_OF_LAYER.get(layers[number].type.lower(), ()), number)
+        for number, reason in work.unmatched.items()
+        if reason == _NO_SUCH_OP
+    )
     found: set[int] = set()
     for types, numbers in groups.items():
         ops = [

@@ -9,6 +9,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.graph.graph import Bools, Graph
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.text import joined, pluralize
 
@@ -21,12 +22,13 @@ _TESTS = frozenset({"IsInf", "IsNaN"})
 def remarks(placement: Placement) -> list[str]:
     """What devices make of NaN in ops that they have in the plan and that NaN can reach or that are tested for it."""
     graph = placement.graph
-    found: dict[str, list[str]] = {}
-    concerned = _meets_nan(graph)
-    for op in placement.placed_ops.tolist():
-        known = placement.constraints.capabilities[int(placement.device_of_op[op])].remarks
-        if known and known[op] and concerned[op]:
-            found.setdefault(known[op], []).append(graph.op_keys[op])
+    concerned, capabilities = _meets_nan(graph), placement.constraints.capabilities
+    told = (
+        (capabilities[int(placement.device_of_op[op])].remarks, op)
+        for op in placement.placed_ops.tolist()
+        if concerned[op]
+    )
+    found = grouped((known[op], graph.op_keys[op]) for known, op in told if known and known[op])
     return [
         f"{remark}, as ONNX Runtime does not ({pluralize(len(keys), 'op')}, the first is {keys[0]})"
         for remark, keys in found.items()

@@ -56,6 +56,14 @@ class Group:
     example: int
 
 
+def part_of(source: ModelProto, graph: GraphProto, oldest: int = 8) -> ModelProto:
+    """A model of a part of another one, with the versions of that; its IR version is ``oldest`` at least."""
+    version = min(max(source.ir_version, oldest), MAX_IR_VERSION)
+    model = ModelProto(ir_version=version, graph=graph)
+    model.opset_import.extend(source.opset_import)
+    return model
+
+
 def small_model(
     nodes: Sequence[NodeProto],
     shape: Sequence[int],
@@ -229,8 +237,7 @@ class ProbeModels:
         declared: set[str] = set()
         for op in ops:
             self._add_node(graph, op, declared, str(op) if tag is None else tag)
-        model = ModelProto(ir_version=min(max(source.ir_version, 8), MAX_IR_VERSION), graph=graph)
-        model.opset_import.extend(source.opset_import)
+        model = part_of(source, graph)
         if not any(o.domain in ("", "ai.onnx") for o in model.opset_import):
             model.opset_import.append(helper.make_opsetid("", 21))
         model.functions.extend(source.functions)

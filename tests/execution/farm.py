@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import onnx
 import psutil
-from conftest import ROOT
+from conftest import ROOT, save_net
 from onnx import TensorProto, helper, numpy_helper
 from pages import free_port
 
@@ -157,17 +156,13 @@ def write_net(path: Path, seed: int = 0) -> Path:
         ]
         before = f"r{i}"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [value("x", TensorProto.FLOAT, [8, SIZE])],
         [value(before, TensorProto.FLOAT, [8, SIZE])],
         weights,
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def split(
@@ -220,8 +215,4 @@ def slow_net(path: Path, rounds: int = 1_000_000) -> Path:
         numpy_helper.from_array(np.array(True), "yes"),
     ]
     ends = [[value(name, TensorProto.FLOAT, [4])] for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "slow", *ends, weights)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
+    return save_net(path, nodes, *ends, weights, name="slow")

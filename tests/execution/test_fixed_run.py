@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -121,11 +121,7 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side]),
         *(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in (x, y)),
     ]
-    graph = helper.make_graph(nodes, "branching", info[:1], info[1:], weights)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
+    return editor.load_model(save_net(path, nodes, info[:1], info[1:], weights, name="branching"))
 
 
 def _cut_at_random(graph: Graph, seed: int) -> CompiledPlan:
@@ -192,11 +188,7 @@ def residual_net(path: Path, blocks: int, late: bool) -> Graph:
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32]),
         helper.make_tensor_value_info(x, TensorProto.FLOAT, [1, 16, 32, 32]),
     ]
-    graph = helper.make_graph(nodes, "residual", ends[:1], ends[1:], weights)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
+    return editor.load_model(save_net(path, nodes, ends[:1], ends[1:], weights, name="residual"))
 
 
 @pytest.mark.parametrize("late", [False, True])

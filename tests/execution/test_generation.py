@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import run
+from conftest import python, run, save_net
 from decoders import BUILDER_KINDS, HEADS, VOCABULARY, fused_decoder, plain_decoder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,9 +130,9 @@ def test_a_state_of_fixed_size_begins_as_zeros(tmp_path: Path) -> None:
         helper.make_node("Add", ["past_state", "now"], ["present_state"]),
         helper.make_node("MatMul", ["present_state", "turned"], ["logits"]),
     ]
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "rnn.onnx",
         nodes,
-        "rnn",
         [
             info("input_ids", TensorProto.INT64, [1, 1]),
             info("past_state", TensorProto.FLOAT, [1, 4]),
@@ -148,10 +146,8 @@ def test_a_state_of_fixed_size_begins_as_zeros(tmp_path: Path) -> None:
             onnx.numpy_helper.from_array(np.ascontiguousarray(table.T), "turned"),
             onnx.numpy_helper.from_array(np.array([1]), "axes"),
         ],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
-        tmp_path / "rnn.onnx",
+        name="rnn",
+        ir_version=9,
     )
     plan = editor.partition(tmp_path / "rnn.onnx", THREE, pins={"logits": "V"})
     found = plan.generate([3, 5, 8], 4)
@@ -394,13 +390,7 @@ def test_exported_parts_with_open_sizes_run_at_any_size(tmp_path: Path) -> None:
             "attention_mask": np.ones((1, tokens + past), np.int64),
         }
         np.savez(tmp_path / "in.npz", **feeds)
-        done = subprocess.run(
-            [sys.executable, "run.py", str(tmp_path / "in.npz"), str(tmp_path / "out.npz")],
-            cwd=tmp_path / "out",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = python("run.py", tmp_path / "in.npz", tmp_path / "out.npz", cwd=tmp_path / "out")
         assert done.returncode == 0, done.stderr
         (expected,) = whole.run(["logits"], feeds)
         assert np.allclose(np.load(tmp_path / "out.npz")["logits"], expected, atol=1e-4)

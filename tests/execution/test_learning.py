@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -34,11 +33,16 @@ def quantised(path: Path) -> Path:
         helper.make_node("Exp", ["s"], ["y"]),
     ]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 8, 8]) for n in "xy"]
-    graph = helper.make_graph(nodes, str(path), values[:1], values[1:], [zero, *scales])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path
+    return save_net(
+        path,
+        nodes,
+        values[:1],
+        values[1:],
+        [zero, *scales],
+        name=str(path),
+        opset=21,
+        ir_version=10,
     )
-    return path
 
 
 def _inputs() -> dict[str, np.ndarray]:
@@ -78,16 +82,14 @@ def test_a_plan_that_is_pinned_to_what_fails_says_so(tmp_path: Path) -> None:
 
 
 def test_a_run_with_inputs_that_no_device_takes_teaches_nothing(tmp_path: Path) -> None:
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "g.onnx",
         [helper.make_node("Gather", ["w", "i"], ["g"]), helper.make_node("Relu", ["g"], ["y"])],
-        "g",
         [helper.make_tensor_value_info("i", TensorProto.INT64, [2])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
         [numpy_helper.from_array(np.ones((4, 3), np.float32), "w")],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10),
-        tmp_path / "g.onnx",
+        opset=21,
+        ir_version=10,
     )
     plan = editor.partition(tmp_path / "g.onnx", "HETERO:CPU")
     with pytest.raises(editor.SubgraphError, match="out of data bounds|out of range"):

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import psutil
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from farm import TABLE, Farm, assert_same, edge_and_server, slow_net, split, write_net
 from onnx import TensorProto, helper
 
@@ -97,17 +96,14 @@ def hungry_net(path: Path, elements: int) -> Path:
         helper.make_node("ReduceMax", ["all"], ["y"]),
     ]
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [elements])
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "hungry",
         [value("x", TensorProto.FLOAT, [1])],
         [value("y", TensorProto.FLOAT, None)],
         [shape],
+        name="hungry",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def test_a_worker_above_its_memory_limit_ends_the_run_by_name_and_is_back_for_the_next(
@@ -249,17 +245,14 @@ def wide_net(path: Path) -> Path:
         helper.make_node("ReduceMax", ["wide"], ["y"]),
     ]
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [BOUNDARY // 4])
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "wide",
         [value("x", TensorProto.FLOAT, [1])],
         [value("y", TensorProto.FLOAT, None)],
         [shape],
+        name="wide",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def test_a_link_that_is_cut_in_a_run_ends_it_by_name_and_the_next_run_succeeds(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python
 from decoders import fused_decoder
 from distributed.system import MEMORY_LIMIT
 from farm import (
@@ -43,8 +41,8 @@ from editor.execution.machines.worker import WeightStore
 from editor.execution.measure.prediction import correct_profiles
 from editor.execution.measure.profile import profile_all
 from editor.graph.states import sizes_of_step
-from editor.placement.costs import Wire, load_wires, save_wires
 from editor.placement.device_profile import costs_of, load_profile
+from editor.placement.wires import Wire, load_wires, save_wires
 from editor.runtimes.machines import connection
 from editor.runtimes.machines.connection import Connection, directory
 from editor.runtimes.machines.runtime import pack
@@ -59,13 +57,8 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
 
 
 def test_devices_of_machines_are_listed_with_what_they_report(farm: Farm) -> None:
-    listed = subprocess.run(
-        [sys.executable, "-m", "editor", "devices", "--scheduler", farm.address],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=True,
+    listed = python(
+        "-m", "editor", "devices", "--scheduler", farm.address, cwd=ROOT, check=True, timeout=60
     ).stdout
     assert "edge/CPU" in listed and "edge/Interpreter" in listed and "server/CPU" in listed
     assert "server/Interpreter" not in listed, "it does not offer it"
@@ -410,14 +403,7 @@ def test_an_address_that_cannot_be_used_is_a_message(address: str) -> None:
 
 def test_the_page_says_what_is_wrong_with_a_scheduler_at_its_start() -> None:
     for arguments in (["--scheduler", "tls://127.0.0.1:8786"], ["--scheduler", "tls://"]):
-        done = subprocess.run(
-            [sys.executable, "app.py", "--no-browser", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            timeout=60,
-            check=False,
-        )
+        done = python("app.py", "--no-browser", *arguments, cwd=ROOT, timeout=60)
         assert done.returncode == 2 and "error: " in done.stderr and "Traceback" not in done.stderr
 
 
@@ -436,14 +422,7 @@ def test_beyond_the_loopback_tls_is_needed() -> None:
     Connection("tcp://192.0.2.1:8786", insecure="1").check()
     for address in ("tcp://127.0.0.1:1", "[::1]:1", "localhost:8786"):
         Connection(address).check()
-    run = subprocess.run(
-        [sys.executable, "-m", "editor", "worker", "tcp://192.0.2.1:8786"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=False,
-    )
+    run = python("-m", "editor", "worker", "tcp://192.0.2.1:8786", cwd=ROOT, timeout=60)
     assert run.returncode == 1 and "--insecure" in run.stderr and "Traceback" not in run.stderr
 
 

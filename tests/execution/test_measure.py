@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, save_net
 
 import editor
 from editor.devices.device import Device
@@ -244,24 +244,20 @@ def test_what_computes_an_output_has_its_time(tmp_path: Path) -> None:
         for n in ("w", "v")
     ]
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
+    path = tmp_path / "outputs.onnx"
+    save_net(
+        path,
         [
             node("Neg", ["x"], ["a"], "before"),
             node("MatMul", ["a", "w"], ["alone"], "plain"),
             node("MatMul", ["a", "v"], ["b"], "fused"),
             node("Relu", ["b"], ["end"], "relu"),
         ],
-        "outputs",
         [value("x", onnx.TensorProto.FLOAT, [256, 512])],
         [value("alone", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)],
         weights,
-    )
-    path = tmp_path / "outputs.onnx"
-    onnx.save(
-        onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9
-        ),
-        path,
+        name="outputs",
+        ir_version=9,
     )
     for name, profile in profile_all(
         editor.load_model(path), editor.load_devices(BOX), 0.3
@@ -280,24 +276,20 @@ def test_ops_that_openvino_decomposes_keep_their_time(tmp_path: Path) -> None:
         for n, s in shapes.items()
     ]
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
+    path = tmp_path / "recurrent.onnx"
+    save_net(
+        path,
         [
             node("Neg", ["x"], ["a"], "before"),
             node("GRU", ["a", "w", "r", "b"], ["y", "last"], "gru", hidden_size=192),
             node("Neg", ["y"], ["out"], "after"),
             node("Abs", ["last"], ["end"], "end"),
         ],
-        "recurrent",
         [value("x", onnx.TensorProto.FLOAT, [64, 1, 192])],
         [value("out", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)],
         weights,
-    )
-    path = tmp_path / "recurrent.onnx"
-    onnx.save(
-        onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9
-        ),
-        path,
+        name="recurrent",
+        ir_version=9,
     )
     model = editor.load_model(path)
     gru = model.op_keys[list(model.op_types).index("GRU")]

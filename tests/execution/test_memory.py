@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -27,11 +27,7 @@ def write_layers(path: Path, width: int, layers: int = 4) -> Path:
     value = [
         helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [64, width]) for i in (0, layers)
     ]
-    graph = helper.make_graph(nodes, "layers", value[:1], value[1:], weights)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
+    return save_net(path, nodes, value[:1], value[1:], weights, name="layers")
 
 
 @pytest.mark.parametrize("devices", ["HETERO:CPU", "HETERO:CPU,OpenVINO.CPU"])

@@ -9,9 +9,8 @@ from threading import Barrier
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from conftest import REAL
+from conftest import REAL, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -40,18 +39,17 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
         for i in range(OPS)
     ]
     value = helper.make_tensor_value_info
-    made = helper.make_graph(
-        nodes,
-        "sums",
-        [value("x", TensorProto.FLOAT, [20_000]), value("one", TensorProto.FLOAT, [1])],
-        [value(f"t{OPS - 1}", TensorProto.FLOAT, [20_000])],
-        [helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])],
-    )
     path = tmp_path_factory.mktemp("threads") / "sums.onnx"
-    onnx.save(
-        helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    return editor.load_model(
+        save_net(
+            path,
+            nodes,
+            [value("x", TensorProto.FLOAT, [20_000]), value("one", TensorProto.FLOAT, [1])],
+            [value(f"t{OPS - 1}", TensorProto.FLOAT, [20_000])],
+            [helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])],
+            name="sums",
+        )
     )
-    return editor.load_model(path)
 
 
 def on(graph: Graph, *devices: str) -> Plan:
@@ -163,16 +161,13 @@ def test_measurements_run_beside_runs(graph: Graph) -> None:
 def test_returned_arrays_belong_to_the_caller(graph: Graph, tmp_path: Path) -> None:
     value = helper.make_tensor_value_info
     nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["v"])]
-    made = helper.make_graph(
+    save_net(
+        tmp_path / "m.onnx",
         nodes,
-        "through",
         [value("x", TensorProto.FLOAT, [4])],
         [value(n, TensorProto.FLOAT, [4]) for n in "yvw"],
         [helper.make_tensor("w", TensorProto.FLOAT, [4], [1.0] * 4)],
-    )
-    onnx.save(
-        helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
+        name="through",
     )
     for device in DEVICES:
         plan, x = editor.partition(tmp_path / "m.onnx", [device]), np.zeros(4, np.float32)

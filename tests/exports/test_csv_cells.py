@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import onnx
 import pytest
+from conftest import save_net
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -25,15 +25,12 @@ def test_no_cell_is_a_formula_and_the_import_finds_the_ops(tmp_path: Path) -> No
         for i, key in enumerate(EVIL)
     ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "evil.onnx",
         nodes,
-        "evil",
         [value("x", TensorProto.FLOAT, [2])],
         [value(EVIL[-1], TensorProto.FLOAT, [2])],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "evil.onnx",
+        name="evil",
     )
     (path,) = editor.partition(editor.load_model(tmp_path / "evil.onnx"), "HETERO:CPU").export(
         "csv", tmp_path / "out"

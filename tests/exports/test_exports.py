@@ -6,14 +6,13 @@ import itertools
 import json
 import shutil
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import graphviz
 import pytest
-from conftest import EXAMPLES, GOLDEN, ODDITIES
+from conftest import EXAMPLES, GOLDEN, ODDITIES, python
 
 import editor
 from editor.exports.dot import (
@@ -267,9 +266,7 @@ def test_the_script_for_onnx_runtime_opens_the_model_with_the_sizes_of_the_plan(
         "import resnet50_onnxruntime as r; print([o.shape[0] for o in r.open_session().get_outputs()], "
         "[i.shape[0] for i in r.open_session().get_inputs()])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = python("-c", look, cwd=tmp_path, check=True)
     assert done.stdout.strip() == "[3] [3]"
 
 

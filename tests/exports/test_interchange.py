@@ -21,7 +21,7 @@ import onnx.parser
 import onnxruntime
 import openvino
 import pytest
-from conftest import EXAMPLES, ODDITIES, PLAIN_FORMATS, run
+from conftest import EXAMPLES, ODDITIES, PLAIN_FORMATS, python, run, save_net
 from pages import CHROMIUM
 from painted import TWINS, painted
 
@@ -377,14 +377,7 @@ def test_the_script_of_a_split_is_right_in_every_run(name: str, tmp_path: Path) 
             onnx.helper.make_tensor_value_info("x", 1, [8]),
             onnx.helper.make_tensor_value_info("y", 7, None),
         ]
-        onnx.save(
-            onnx.helper.make_model(
-                onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]),
-                ir_version=8,
-                opset_imports=[onnx.helper.make_opsetid("", 17)],
-            ),
-            tmp_path / "m.onnx",
-        )
+        save_net(tmp_path / "m.onnx", nodes, ends[:1], ends[1:])
         graph = editor.load_model(tmp_path / "m.onnx")
         inputs = [{"x": np.array([1.0] * n + [0.0] * (8 - n), np.float32)} for n in (3, 8, 0, 1)]
     else:
@@ -424,9 +417,7 @@ def test_a_split_over_two_runtimes_runs_on_both_and_on_one_where_the_other_is_mi
         hide = f"sys.modules['{missing}'] = None" if missing else ""
         code = f"{load}; {hide}\nmodule = runpy.run_path('run.py')\nprint({kinds})\n"
         code += "runpy.run_path('run.py', run_name='__main__')"
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
+        done = python("-c", code, cwd=tmp_path, check=True)
         assert made in done.stdout
         assert ("note: OpenVINO with a device CPU is not here" in done.stderr) == bool(missing)
         with np.load(tmp_path / "out.npz") as file:
@@ -677,14 +668,7 @@ def test_op_names_that_look_generated_by_openvino_are_matched(tmp_path: Path) ->
         onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"),
         onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg"),
     ]
-    onnx.save(
-        onnx.helper.make_model(
-            onnx.helper.make_graph(nodes, "g", values[:1], values[1:]),
-            ir_version=8,
-            opset_imports=[onnx.helper.make_opsetid("", 17)],
-        ),
-        tmp_path / "m.onnx",
-    )
+    save_net(tmp_path / "m.onnx", nodes, values[:1], values[1:])
     labels = [
         ("x", "A"),
         ("Relu_1", "B"),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import EXAMPLES, ODDITIES, ROOT, write_dag
+from conftest import EXAMPLES, ODDITIES, ROOT, python, save_net, write_dag
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import convert_model_to_external_data
 
@@ -202,11 +202,7 @@ def test_equal_work_is_one_file_and_other_shape_values_are_not(tmp_path: Path) -
         ]
         last = f"m{i}"
     ends = [value("x", TensorProto.FLOAT, [4, 4])], [value(last, TensorProto.FLOAT, [4, 4])]
-    graph = helper.make_graph(nodes, "g", *ends, weights)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
-    )
+    save_net(tmp_path / "m.onnx", nodes, *ends, weights)
     kit = kit_of(plan_of(tmp_path / "m.onnx"), tmp_path / "kit")
     files = {key: group["model"] for group in kit["groups"] for key in group["ops"].values()}
     assert files["m0"] == files["m2"] != files["m1"]  # each with the Reshape behind it
@@ -403,14 +399,7 @@ def test_what_ends_the_process_twice_or_is_refused_is_left_out_and_listed(tmp_pa
 @pytest.mark.slow
 def test_the_commands_write_a_kit_and_import_its_result(tmp_path: Path) -> None:
     def command(*arguments: object, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "editor", *map(str, arguments)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = python("-m", "editor", *arguments, cwd=ROOT, timeout=120)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 

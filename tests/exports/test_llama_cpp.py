@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -32,10 +33,7 @@ def write_model(path: Path, layers: int = 12, of_names: bool = True) -> Path:
         nodes.append(helper.make_node("MatMul", [before, weight], [module], name=name))
         before = module
     ends = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 2]) for t in ("x", "lm_head")]
-    graph = helper.make_graph(nodes, "lm", ends[:1], ends[1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    return path
+    return save_net(path, nodes, ends[:1], ends[1:], weights, name="lm")
 
 
 def write_gguf(path: Path, names: list[str]) -> Path:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -34,10 +35,7 @@ WEB: dict[str, Any] = {
 def model(tmp_path: Path) -> Path:
     info = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [2]) for t in "xy"]
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])]
-    graph = helper.make_graph(nodes, "g", info[:1], info[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    return tmp_path / "net.onnx"
+    return save_net(tmp_path / "net.onnx", nodes, info[:1], info[1:])
 
 
 def test_onnx_runtime_takes_the_variant_of_its_provider(model: Path, tmp_path: Path) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import onnx
 import onnxruntime
 import pytest
-from conftest import EXAMPLES, ODDITIES, run
+from conftest import EXAMPLES, ODDITIES, python, run
 from onnx import TensorProto, helper
 from painted import TWINS, painted
 
@@ -24,12 +22,7 @@ from editor.graph.graph import Graph
 def test_onnx_runtime_accepts_the_annotations(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, TWINS)
     plan.export("onnxruntime", tmp_path)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(tmp_path / "mobilenetv2_onnxruntime.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 ops are not on the device of the plan" in done.stdout
     back, report = editor.partition(mobilenet, TWINS).import_affinities(
@@ -53,12 +46,7 @@ def test_the_script_says_which_ops_onnx_runtime_does_not_run_where_the_plan_has_
     plan = editor.partition(mobilenet, table)
     with pytest.warns(UserWarning, match="runs the ops of OpenVINO on CPUExecutionProvider"):
         plan.export("onnxruntime", tmp_path)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(tmp_path / "mobilenetv2_onnxruntime.py")
     assert done.returncode == 1
     assert re.search(r"[1-9]\d* ops are not on the device of the plan", done.stdout)
     assert "CPUExecutionProvider instead of OpenVINO" in done.stdout
@@ -82,12 +70,7 @@ def test_onnx_runtime_accepts_assignment_by_names(mobilenet: Graph, tmp_path: Pa
     assert set(document["session"]) == {"session.name_based_layer_assignment"}
     named = onnx.load(tmp_path / document["model"])
     assert [n.name for n in named.graph.node] == list(mobilenet.op_names)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(tmp_path / "mobilenetv2_onnxruntime.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 ops are not on the device of the plan" in done.stdout
     back, report = editor.partition(mobilenet, TWINS).import_affinities(

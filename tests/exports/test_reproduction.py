@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from conftest import EXAMPLES, run
+from conftest import EXAMPLES, python, run
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -83,9 +81,7 @@ def test_the_script_of_the_readme_runs(model: Path, tmp_path: Path) -> None:
         editor.partition(model, table).write_reproduction("c", out)
         code = (out / "README.md").read_text().split("```python\n")[1].split("```")[0]
         assert runtime in code
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=out, capture_output=True, text=True, check=False
-        )
+        done = python("-c", code, cwd=out)
         assert done.returncode == 0, done.stderr
         difference = re.search(r"^c largest difference: (\S+)", done.stdout, re.MULTILINE)
         assert difference is not None

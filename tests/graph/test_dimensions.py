@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -82,17 +83,15 @@ def net(path: Path, dims: list[int | str | None], nodes: list[onnx.NodeProto]) -
         "z": np.array([1, 1, 2, 2], np.float32),
     }
     used = {name for node in nodes for name in node.input}
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(w, n) for n, w in weights.items() if n in used],
+        opset=18,
+        ir_version=9,
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
-    )
-    return path
 
 
 def test_axes_of_one_name_that_is_no_name_have_sizes_of_their_own(tmp_path: Path) -> None:

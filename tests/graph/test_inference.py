@@ -138,13 +138,15 @@ def test_a_value_that_grows_in_a_loop_keeps_what_stays_the_same(tmp_path: Path) 
     assert graph.tensor_shapes[graph.tensor_index["y"]] == ("?", 8)
 
 
+AROUND_A_STRANGER = [
+    node("Relu", ["x"], ["a"]),
+    node("Strange", ["a"], ["z"], domain="strange"),
+    node("Neg", ["z"], ["y"]),
+]
+
+
 def test_an_op_with_unknown_operands_is_not_asked_about(tmp_path: Path) -> None:
-    nodes = [
-        node("Relu", ["x"], ["a"]),
-        node("Strange", ["a"], ["z"], domain="strange"),
-        node("Neg", ["z"], ["y"]),
-    ]
-    path = saved(tmp_path / "m.onnx", nodes, [open_value("y")])
+    path = saved(tmp_path / "m.onnx", AROUND_A_STRANGER, [open_value("y")])
     plan = editor.partition(path, "HETERO:CPU,OpenVINO.CPU,NPU")
     said = {v.device: v.reason for v in plan.why("y").verdicts}
     assert said["CPU"] == said["OpenVINO.CPU"] == "not asked: the type of 'z' is not known"
@@ -164,12 +166,7 @@ def test_weights_outside_are_not_read(tmp_path: Path) -> None:
 
 
 def test_no_bound_is_proved_over_unknown_sizes(tmp_path: Path) -> None:
-    nodes = [
-        node("Relu", ["x"], ["a"]),
-        node("Strange", ["a"], ["z"], domain="strange"),
-        node("Neg", ["z"], ["y"]),
-    ]
-    path = saved(tmp_path / "m.onnx", nodes, [open_value("y")])
+    path = saved(tmp_path / "m.onnx", AROUND_A_STRANGER, [open_value("y")])
     assert editor.partition(path, "HETERO:GPU,NPU", "optimal").placement.assignment.bound is None
     known = saved(tmp_path / "k.onnx", CASES["contrib"], [open_value("y")])
     assert (

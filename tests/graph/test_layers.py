@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import onnx
 import pytest
-from conftest import EXAMPLES, LAYERS, ROOT, write_dag, write_layers
+from conftest import EXAMPLES, LAYERS, ROOT, save_net, write_dag, write_layers
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -58,17 +58,16 @@ def decoder(path: Path, layers: int, filler: int, named: bool = True, extra: int
         x = op("Add", x, op("Mul", op("Sigmoid", y), op("Relu", y)))
     op("Tanh", norm(x, "model.norm.weight"))
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "decoder",
-        [value("x", TensorProto.FLOAT, [4])],
-        [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
-        weights,
+    return editor.load_model(
+        save_net(
+            path,
+            nodes,
+            [value("x", TensorProto.FLOAT, [4])],
+            [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
+            weights,
+            name="decoder",
+        )
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
 
 
 def layers_of(graph: Graph) -> list[Scope]:
@@ -162,16 +161,15 @@ def exported_by_name(path: Path, layers: int, glue: int) -> Graph:
         x = op("Add", f"{home}/output", x, y)
     op("Tanh", "/bert/pooler", op("Neg", "/bert/pooler", x))
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "bert",
-        [value("x", TensorProto.FLOAT, [4])],
-        [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
+    return editor.load_model(
+        save_net(
+            path,
+            nodes,
+            [value("x", TensorProto.FLOAT, [4])],
+            [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
+            name="bert",
+        )
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
 
 
 def shown_first(graph: Graph) -> dict[int, int]:
@@ -332,11 +330,10 @@ def test_a_model_without_blocks_opens_with_every_op(tmp_path: Path) -> None:
         for i in range(300)
     ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "g", [value("t0", TensorProto.FLOAT, [4])], [value("t300", TensorProto.FLOAT, [4])]
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+    save_net(
         tmp_path / "chain.onnx",
+        nodes,
+        [value("t0", TensorProto.FLOAT, [4])],
+        [value("t300", TensorProto.FLOAT, [4])],
     )
     assert first_detail(editor.load_model(tmp_path / "chain.onnx"))["mode"] == "ops"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from bombs import BOMBS
-from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, write_dag
+from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT, python, save_net, write_dag
 from decoders import fused_decoder
 from onnx import TensorProto, helper
 
@@ -258,16 +256,12 @@ def test_sizes_that_leave_nothing_for_a_convolution_are_noted(tmp_path: Path) ->
     value = helper.make_tensor_value_info
     weight = onnx.numpy_helper.from_array(np.ones((4, 3, 16, 16), np.float32), "w")
     node = helper.make_node("Conv", ["x", "w"], ["patches"], "embed", strides=[16, 16])
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "m.onnx",
         [node],
-        "m",
         [value("x", TensorProto.FLOAT, [1, 3, "height", 64])],
         [value("patches", TensorProto.FLOAT, None)],
         [weight],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
     )
     assert editor.load_model(tmp_path / "m.onnx", {"height": 32}).notes == ()
     assert editor.load_model(tmp_path / "m.onnx", {"height": 10}).notes == (
@@ -288,22 +282,16 @@ def test_weights_that_are_not_there_are_noted(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     (note,) = editor.load_model(tmp_path / "m.onnx").notes
     assert note.startswith("the weights in weights.bin are not here")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "editor",
-            "partition",
-            str(tmp_path / "m.onnx"),
-            "--devices",
-            "HETERO:CPU",
-            "--out",
-            str(tmp_path),
-        ],
+    done = python(
+        "-m",
+        "editor",
+        "partition",
+        tmp_path / "m.onnx",
+        "--devices",
+        "HETERO:CPU",
+        "--out",
+        tmp_path,
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0 and "note: the weights in weights.bin are not here" in done.stderr
 

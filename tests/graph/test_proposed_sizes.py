@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import EXAMPLES, ODDITIES, ROOT
+from conftest import EXAMPLES, ODDITIES, ROOT, python, save_net
 from decoders import fused_decoder
 from onnx import TensorProto, helper, numpy_helper
 
@@ -27,16 +25,12 @@ def model_with(path: Path, *inputs: tuple[str, int, list[str | int | None]]) -> 
         helper.make_node("Identity", [name], [f"{name}_out"], f"copy_{name}")
         for name, _, _ in inputs
     ]
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [helper.make_tensor_value_info(*each) for each in inputs],
         [helper.make_tensor_value_info(f"{name}_out", kind, None) for name, kind, _ in inputs],
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
@@ -350,22 +344,16 @@ def test_python_warns_about_the_sizes_that_it_assumes() -> None:
 
 
 def test_the_first_command_of_a_new_user_works(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "editor",
-            "partition",
-            EXAMPLES / "models" / "resnet50.onnx",
-            "--devices",
-            "HETERO:CPU",
-            "--out",
-            tmp_path,
-        ],
-        capture_output=True,
-        text=True,
+    done = python(
+        "-m",
+        "editor",
+        "partition",
+        EXAMPLES / "models" / "resnet50.onnx",
+        "--devices",
+        "HETERO:CPU",
+        "--out",
+        tmp_path,
         cwd=ROOT,
-        check=False,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -59,12 +57,7 @@ class Model:
 
     def save(self, path: Path, *outputs: str) -> Path:
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "shapes", self.inputs, results, self.weights)
-        onnx.save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-            path,
-        )
-        return path
+        return save_net(path, self.nodes, self.inputs, results, self.weights, name="shapes")
 
 
 def heads(path: Path) -> Path:
@@ -190,14 +183,7 @@ def test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly(tmp_path: Pa
         y = model.op("Neg", y)
     path = model.save(tmp_path / "m.onnx", y)
     code = f"import editor; print(len(editor.load_model({str(path)!r}, {{'batch': 2, 'sequence': 6}})))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "HETERO_LIMIT_SECONDS": "1200"},
-    )
+    done = python("-c", code, cwd=ROOT, HETERO_LIMIT_SECONDS="1200")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100_000
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from conftest import EXAMPLES, ODDITIES, write_dag
+from conftest import EXAMPLES, ODDITIES, save_net, write_dag
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -189,16 +189,12 @@ def attention(path: Path) -> Path:
             ),
         ]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [info("x", TensorProto.FLOAT, [8, 8])],
         [info("out1", TensorProto.FLOAT, [8, 8])],
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def test_an_attention_that_openvino_fused_is_one_layer_whole_or_cut(tmp_path: Path) -> None:
@@ -496,11 +492,7 @@ def test_a_file_whose_layers_all_have_a_match_that_counts_for_nothing_is_refused
         helper.make_node("Abs", ["t"], ["a"], "again"),
         helper.make_node("Add", ["x", "a"], ["y"], "sum"),
     ]
-    graph = helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [weights])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "net.onnx",
-    )
+    save_net(tmp_path / "net.onnx", nodes, [value("x", 1, [4])], [value("y", 1, [4])], [weights])
     with pytest.raises(
         EditorError,
         match="no layer of this file is an op of net on NPU: its layers only compute constants",
@@ -572,12 +564,11 @@ def test_a_name_of_two_nodes_is_no_match(tmp_path: Path) -> None:
         helper.make_node("Neg", ["a"], ["b"], "same"),
     ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "g", [value("x", TensorProto.FLOAT, [2])], [value("b", TensorProto.FLOAT, [2])]
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+    save_net(
         tmp_path / "m.onnx",
+        nodes,
+        [value("x", TensorProto.FLOAT, [2])],
+        [value("b", TensorProto.FLOAT, [2])],
     )
     times = read_times(written(tmp_path / "t.csv", "same,5", "b,6"))
     found = times_of_ops(editor.load_model(tmp_path / "m.onnx"), times)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from conftest import run
+from conftest import python, run
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -61,12 +59,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "m.onnx")
-    done = subprocess.run(
-        [sys.executable, "-c", RECORD, str(folder / "m.onnx"), str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", RECORD, folder / "m.onnx", folder, check=True)
     (folder / "session.log").write_text(done.stderr)
     next(folder.glob("profile*.json")).rename(folder / "profile.json")
     return folder

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from fnmatch import fnmatchcase
 
 import yaml
-from conftest import ROOT
+from conftest import ROOT, python
 
 
 def _instructions() -> list[tuple[str, str]]:
@@ -62,9 +60,7 @@ def test_requirements_are_installed_with_hashes_and_the_server_is_not_root() -> 
 def test_the_command_of_the_container_is_one_that_app_takes() -> None:
     command = json.loads(dict(_instructions())["CMD"])
     assert command[:2] == ["python", "app.py"]
-    text = subprocess.run(
-        [sys.executable, "app.py", "--help"], cwd=ROOT, text=True, capture_output=True, check=True
-    ).stdout
+    text = python("app.py", "--help", cwd=ROOT, check=True).stdout
     for option in (part for part in command if part.startswith("--")):
         assert option in text
     assert "EXPOSE 8050" in (ROOT / "Dockerfile").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -14,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python
 
 pytestmark = pytest.mark.slow
 
@@ -53,13 +52,8 @@ _MEASURES = re.compile(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("docs") / "site"
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        text=True,
-        capture_output=True,
-        check=False,
+    done = python(
+        "-m", "mkdocs", "build", "--strict", "--site-dir", folder, cwd=ROOT, NO_MKDOCS_2_WARNING="1"
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -83,13 +77,15 @@ def test_a_wrong_link_ends_the_build(link: str, tmp_path: Path) -> None:
     (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text())
     with (tmp_path / "docs" / "agents.md").open("a") as page:
         page.write(f"\n{link}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+    done = python(
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        tmp_path / "site",
         cwd=tmp_path,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        text=True,
-        capture_output=True,
-        check=False,
+        NO_MKDOCS_2_WARNING="1",
     )
     assert done.returncode != 0
     assert "agents.md" in done.stderr
@@ -124,13 +120,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 def test_every_command_is_in_the_reference(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text()
-    help_text = subprocess.run(
-        [sys.executable, "-m", "editor", "--help"],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=True,
-    ).stdout
+    help_text = python("-m", "editor", "--help", cwd=ROOT, check=True).stdout
     commands = re.findall(r"^    ([a-z-]+)\b", help_text, re.M)
     assert "partition" in commands
     for command in commands:
@@ -180,13 +170,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")},
-        text=True,
-        capture_output=True,
-        check=False,
+    return python(
+        *arguments, cwd=folder, PYTHONPATH=str(ROOT), XDG_CACHE_HOME=str(folder / "cache")
     )
 
 

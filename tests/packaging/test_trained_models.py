@@ -5,24 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import onnx
-from conftest import ROOT
+from conftest import ROOT, python
 from onnx import TensorProto, helper
 
 SCRIPT = ROOT / "benchmarks" / "trained_models.py"
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    return python(SCRIPT, *arguments, **environment)
 
 
 def test_without_a_package_index_the_models_are_skipped_with_the_reason(tmp_path: Path) -> None:

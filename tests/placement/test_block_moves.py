@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -40,17 +39,13 @@ def layered(path: Path, layers: int, weight: int) -> Path:
         ]
         before = f"a{layer}"
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "net",
         [info("x", TensorProto.FLOAT, [256, weight])],
         [info(before, TensorProto.FLOAT, [256, weight])],
         weights,
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_path: Path) -> None:

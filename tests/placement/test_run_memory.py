@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import write_dag
+from conftest import save_net, write_dag
 from decoders import plain_decoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,20 +55,14 @@ def write_mlp(path: Path, layers: int, width: int) -> Path:
             )
             before = f"{name}/{kind}{step}"
     value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "mlp",
         [value("x", onnx.TensorProto.FLOAT, [8, width])],
         [value(before, onnx.TensorProto.FLOAT, [8, width])],
         weights,
+        name="mlp",
     )
-    onnx.save(
-        onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
-        ),
-        path,
-    )
-    return path
 
 
 def plan_of(

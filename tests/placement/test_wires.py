@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 import pytest
-from conftest import write_dag
+from conftest import save_net, write_dag
 from onnx import TensorProto, helper
 
 import editor
 from editor.exports.report import link_usage
-from editor.placement.costs import Wire, load_wires, save_wires, wires_path
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import fallbacks, hints
+from editor.placement.wires import Wire, load_wires, save_wires, wires_path
 from editor.workspace.plan import Plan
 
 SLOW = Wire((0.0, 1e6), (0.02, 1.02), "2026-11-23")
@@ -48,11 +47,7 @@ def chain(
     ends = [
         helper.make_tensor_value_info(name, kind, [ELEMENTS]) for name in ("x", f"t{len(types)}")
     ]
-    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return editor.load_model(path)
+    return editor.load_model(save_net(path, nodes, ends[:1], ends[1:], name="chain"))
 
 
 def transfers(plan: Plan) -> float:

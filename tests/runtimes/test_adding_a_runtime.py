@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from onnx import TensorProto, helper
 
 TOY = '''
@@ -91,14 +90,10 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
         helper.make_node("Sigmoid", ["a"], ["s"], "sigmoid"),
         helper.make_node("Add", ["s", "x"], ["y"], "last"),
     ]
-    graph = helper.make_graph(
-        nodes, "net", [info("x", TensorProto.FLOAT, [8])], [info("y", TensorProto.FLOAT, [8])]
-    )
     path = tmp_path_factory.mktemp("net") / "net.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    return save_net(
+        path, nodes, [info("x", TensorProto.FLOAT, [8])], [info("y", TensorProto.FLOAT, [8])]
     )
-    return path
 
 
 def run(environment: dict[str, str], *arguments: object) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -119,16 +119,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def chain(path: Path, kinds: list[str]) -> Path:
     nodes = [helper.make_node(kind, [f"t{i}"], [f"t{i + 1}"]) for i, kind in enumerate(kinds)]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    return save_net(
+        path,
         nodes,
-        "chain",
         [info("t0", TensorProto.FLOAT, [4])],
         [info(f"t{len(kinds)}", TensorProto.FLOAT, [4])],
+        name="chain",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def ask(
@@ -275,16 +272,14 @@ def test_an_openvino_maximum_that_is_compared_with_infinity_is_refused(tmp_path:
         helper.make_node("Equal", ["m", "low"], ["y"]),
         helper.make_node("ReduceMax", ["x"], ["z"], axes=[0]),
     ]
-    graph = helper.make_graph(
+    path = tmp_path / "mask.onnx"
+    save_net(
+        path,
         nodes,
-        "mask",
         [info("x", TensorProto.FLOAT, [2, 2])],
         [info("y", TensorProto.BOOL, [2, 1]), info("z", TensorProto.FLOAT, [1, 2])],
         [helper.make_tensor("low", TensorProto.FLOAT, [], [-np.inf])],
-    )
-    path = tmp_path / "mask.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+        name="mask",
     )
     plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
     assert plan.affinity == {"m": "CPU", "y": "OpenVINO", "z": "OpenVINO"}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import onnxruntime as ort
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python
 
 DROPS_SESSIONS = """
 import sys
@@ -96,13 +93,7 @@ def test_a_session_may_go_while_its_run_is_still_queued() -> None:
     """Before, ONNX Runtime's callback freed the session's host memory where CUDA allows no calls: the process ended."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         pytest.skip("needs a GPU and onnxruntime-gpu")
-    done = subprocess.run(
-        [sys.executable, "-c", DROPS_SESSIONS],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    done = python("-c", DROPS_SESSIONS, cwd=ROOT)
     assert "all gone" in done.stdout, done.stderr[-2000:]
 
 
@@ -110,7 +101,5 @@ def test_caches_grow_where_they_lie_on_a_gpu() -> None:
     """Generation, a step that is measured and a profile: alone, in clones, and beside another device."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         pytest.skip("needs a GPU and onnxruntime-gpu")
-    done = subprocess.run(
-        [sys.executable, "-c", GROWS], cwd=ROOT, text=True, capture_output=True, check=False
-    )
+    done = python("-c", GROWS, cwd=ROOT)
     assert "all grew" in done.stdout, done.stderr[-2000:]

@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -76,14 +75,7 @@ def command(
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); {hide}sys.argv = {['', *map(str, arguments)]!r}; "
         "from editor.__main__ import main; sys.exit(main())"
     )
-    return subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(_installed())},
-    )
+    return python("-P", "-c", code, cwd=cwd, PYTHONPATH=os.pathsep.join(_installed()))
 
 
 def _installed() -> list[str]:
@@ -167,12 +159,5 @@ def test_exported_scripts_register_the_library(model: Path, tmp_path: Path, to: 
         else "import upper_onnxruntime as m, numpy; s = m.open_session(); f = numpy.load('../in.npz', allow_pickle=True); "
         "print(s.run(None, dict(f))[0].tolist())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", call],
-        cwd=tmp_path / to,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(_installed())},
-    )
+    done = python("-c", call, cwd=tmp_path / to, PYTHONPATH=os.pathsep.join(_installed()))
     assert done.stdout.strip().endswith("[1.0, 0.0, 1.0]"), done.stderr

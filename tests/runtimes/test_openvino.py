@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import openvino
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -26,17 +27,14 @@ def pad_model(path: Path, value_is_constant: bool) -> Path:
         weights.append(helper.make_tensor("value", TensorProto.FLOAT, [], [5.0]))
     else:
         inputs.append(info("value", TensorProto.FLOAT, []))
-    graph = helper.make_graph(
+    return save_net(
+        path,
         [helper.make_node("Pad", ["x", "pads", "value"], ["y"])],
-        "pad",
         inputs,
         [info("y", TensorProto.FLOAT, [2, 3])],
         weights,
+        name="pad",
     )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 def test_a_pad_with_a_computed_value_is_not_placed_on_openvino(tmp_path: Path) -> None:
@@ -74,16 +72,13 @@ def test_querying_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path:
         helper.make_node("Resize", ["table", "", "", "sizes"], ["positions"], mode=mode),
         helper.make_node("Add", ["x", "positions"], ["y"]),
     ]
-    graph = helper.make_graph(
+    save_net(
+        tmp_path / "yolos.onnx",
         nodes,
-        "yolos",
         [info("x", TensorProto.FLOAT, [1, 192, 50, 83])],
         [info("y", TensorProto.FLOAT, [1, 192, 50, 83])],
         weights,
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "yolos.onnx",
+        name="yolos",
     )
     loaded = editor.load_model(tmp_path / "yolos.onnx")
     queried: list[onnx.ModelProto] = []
@@ -101,15 +96,14 @@ def test_querying_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path:
 def test_an_op_that_openvino_computes_wrongly_is_not_placed_on_it(tmp_path: Path) -> None:
     """OpenVINO 2026.4 leaves memory as it is where the repeats of a Tile are only known in a run."""
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    path = tmp_path / "tile.onnx"
+    save_net(
+        path,
         [helper.make_node("Tile", ["x", "n"], ["y"])],
-        "tile",
         [info("x", TensorProto.FLOAT, [2, 3, 4, 5]), info("n", TensorProto.INT64, [4])],
         [info("y", TensorProto.FLOAT, [4, 6, 8, 10])],
-    )
-    path = tmp_path / "tile.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path
+        name="tile",
+        opset=13,
     )
     inputs = {"x": np.ones((2, 3, 4, 5), np.float32), "n": np.full(4, 2)}
     compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})

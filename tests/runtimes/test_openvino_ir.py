@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, python
 from decoders import HEADS, SIZE
 from foreign_models import computed, frozen_graph, paddle_program
 from ir_nets import (
@@ -286,13 +286,7 @@ def test_the_export_keeps_the_ir_and_its_script_sets_the_affinities(tmp_path: Pa
         "import mobilenetv2_openvino as made; model, _ = made.annotated(); "
         "print({o.get_friendly_name(): o.get_rt_info()['affinity'].astype(str) for o in model.get_ordered_ops()})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path / "out",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", code, cwd=tmp_path / "out", check=True)
     set_there = eval(done.stdout)  # a dict of texts that this test printed
     assert all(set_there[name] == device for name, device in sidecar["affinities"].items())
     with pytest.raises(editor.ExportError, match="--to openvino"):

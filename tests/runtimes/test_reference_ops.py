@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -26,18 +27,17 @@ def same_as_onnx_runtime(
     opset: int,
 ) -> None:
     names = [name for name in nodes[-1].output if name]
-    graph = helper.make_graph(
+    save_net(
+        path,
         nodes,
-        "net",
         [
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
             for n, v in feeds.items()
         ],
         [onnx.ValueInfoProto(name=name) for name in names],
         [numpy_helper.from_array(w, n) for n, w in weights.items()],
+        opset=opset,
     )
-    opsets = [helper.make_opsetid("", opset)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     found = editor.partition(path, "HETERO:Interpreter").run(dict(feeds))
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     for name, right in zip(names, session.run(names, dict(feeds)), strict=True):

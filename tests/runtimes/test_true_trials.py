@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
+from conftest import save_net
 from one_op_cases import Case, answer, cases, computed, expected, is_wrong, nan_cases
 from onnx import TensorProto, helper, numpy_helper
 
@@ -58,19 +58,17 @@ def test_indices_and_masks_stay_and_hashes_do_not(tmp_path: Path) -> None:
         node("Add", ["stamp", "one"], ["later"]),
     ]
     ints = [info(n, TensorProto.INT64, [4]) for n in ("ids", "stamp")]
-    graph = helper.make_graph(
+    path = tmp_path / "ids.onnx"
+    save_net(
+        path,
         nodes,
-        "ids",
         [*ints, info("attention_mask", TensorProto.INT64, [4, 1])],
         [info("y", TensorProto.FLOAT, [4, 2]), info("later", TensorProto.INT64, [4])],
         [
             numpy_helper.from_array(np.int64(1), "one"),
             numpy_helper.from_array(np.ones((9, 2), np.float32), "table"),
         ],
-    )
-    path = tmp_path / "ids.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+        name="ids",
     )
     plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
     assert {key for key, name in plan.affinity.items() if name == "CPU"} == {"later"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("tvm", reason="apache-tvm is an optional extra")
 
-from conftest import EXAMPLES
+from conftest import EXAMPLES, python
 
 import editor
 from editor.execution.executor import compile_whole
@@ -45,12 +43,7 @@ def test_the_exported_script_runs_on_tvm(mobilenet: Graph, tmp_path: Path) -> No
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, BOX, pins=dict.fromkeys(keys[20:60], "CPU"))
     plan.export("tvm", tmp_path)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "mobilenetv2_tvm.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(tmp_path / "mobilenetv2_tvm.py")
     assert done.returncode == 0, done.stderr
     assert "2 TVM {'logits': (1, 1000)}" in done.stdout
 
@@ -62,7 +55,5 @@ def test_the_exported_script_feeds_the_types_of_the_inputs(tmp_path: Path) -> No
     )
     editor.partition(graph, "HETERO:CPU").export("tvm", tmp_path)
     (script,) = tmp_path.glob("*_tvm.py")
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False
-    )
+    done = python(script)
     assert done.returncode == 0, done.stderr

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper, numpy_helper
 from pages import Serve, ready, wait_for_figure
 from playwright.sync_api import BrowserContext, expect
@@ -55,18 +51,13 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     info = helper.make_tensor_value_info
     x, y = info("x", TensorProto.FLOAT, [1, 3, 8, 8]), info("y", TensorProto.FLOAT, [1, 10])
-    graph = helper.make_graph(
+    return save_net(
+        tmp_path_factory.mktemp("net") / "net.onnx",
         nodes,
-        "net",
         [x],
         [y],
         [weight("w1", 8, 3, 3, 3), weight("w2", 8, 8, 3, 3), weight("w3", 8, 10)],
     )
-    path = tmp_path_factory.mktemp("net") / "net.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -152,15 +143,12 @@ def test_a_measured_run_waits_for_the_device(split: CompiledPlan) -> None:
 
 
 def test_a_plugin_session_leaves_no_op_to_the_cpu_in_silence(tmp_path: Path) -> None:
-    graph = helper.make_graph(
+    path = tmp_path / "det.onnx"
+    save_net(
+        path,
         [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Det", ["r"], ["y"])],
-        "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
-    )
-    path = tmp_path / "det.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
     )
     plan = editor.partition(editor.load_model(path), "HETERO:WebGPU,CPU")
     assert plan.affinity == {"r": "WebGPU", "y": "CPU"}
@@ -178,11 +166,8 @@ def test_an_op_that_the_provider_computes_wrongly_is_refused(tmp_path: Path) -> 
     )
     sizes = helper.make_tensor("sizes", TensorProto.INT64, [4], [1, 8, 8, 3])
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")
-    graph = helper.make_graph([node], "resize", [x], [y], [sizes])
     path = tmp_path / "resize.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
+    save_net(path, [node], [x], [y], [sizes], name="resize")
     values = {"x": np.random.default_rng(0).standard_normal((1, 4, 4, 3)).astype(np.float32)}
     plan = editor.partition(editor.load_model(path), "HETERO:WebGPU,CPU")
     expected = editor.partition(editor.load_model(path), "HETERO:CPU").run(values)["y"]
@@ -211,15 +196,7 @@ def test_a_profile_has_a_time_for_every_op_on_the_device(net: Path) -> None:
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "editor", *arguments],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=120,
-    )
+    done = python("-m", "editor", *arguments, cwd=ROOT, timeout=120, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, python
 from documents import documents_of_one_record, paint_at_once
 from pages import free_port
 
@@ -272,14 +272,7 @@ def test_threads_of_one_server_do_not_tell_each_other_to_wait(tmp_path: Path) ->
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-B", "-c", program, str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=False,
-    )
+    return python("-B", "-c", program, folder, cwd=ROOT, timeout=60)
 
 
 _FULL = """
@@ -425,7 +418,5 @@ def test_what_takes_long_to_load_is_loaded_where_it_is_needed_only(tmp_path: Pat
         f"Store({str(tmp_path)!r}); editor.partition(editor.load_model({MODEL!r}), 'HETERO:CPU')\n"
         "print([name for name in ('alembic', 'ortools.sat', 'pandas') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = python("-c", script, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"

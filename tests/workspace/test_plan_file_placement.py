@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,13 +124,7 @@ def test_a_plan_with_measured_costs_is_read_where_there_is_no_profile(
     ):
         read = editor.load_plan(path)
     assert read.affinity == plan.affinity and read.pins == plan.pins
-    done = subprocess.run(
-        [sys.executable, "-m", "editor", "check", str(path), "--max-subgraphs", "100"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "editor", "check", path, "--max-subgraphs", "100", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("note: ") and "no profile of this model" in done.stderr
 

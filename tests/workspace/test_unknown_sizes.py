@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import onnx
 import pytest
+from conftest import save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -23,11 +23,8 @@ def plan(tmp_path: Path) -> Path:
     ]
     value = helper.make_tensor_value_info
     outputs = [value("y", TensorProto.INT64, [2, None])]
-    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, ["rows", 4])], outputs)
     path = tmp_path / "net.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
+    save_net(path, nodes, [value("x", TensorProto.FLOAT, ["rows", 4])], outputs)
     table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
     loaded = editor.load_model(path, define={"rows": 2})
     editor.partition(loaded, table, pins={"where": "A", "y": "B"}).save(tmp_path / "plan.json")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, python, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -66,9 +64,7 @@ def test_without_anywidget_the_error_says_how_to_install_it(tmp_path: Path) -> N
         "try: plan.widget()\n"
         "except editor.EditorError as error: print(error)"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True
-    ).stdout
+    said = python("-c", code, cwd=ROOT, check=True).stdout
     assert "anywidget" in said
     assert "pip install anywidget" in said
 
@@ -206,11 +202,7 @@ def test_names_of_files_that_are_not_utf8_can_be_sent(tmp_path: Path) -> None:
 @needs_anywidget
 def test_a_model_without_ops_is_an_empty_drawing(tmp_path: Path) -> None:
     one = helper.make_tensor_value_info("t0", TensorProto.FLOAT, [4])
-    graph = helper.make_graph([], "net", [one], [one])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "net.onnx",
-    )
+    save_net(tmp_path / "net.onnx", [], [one], [one])
     widget = editor.partition(tmp_path / "net.onnx", DEVICES).widget()
     assert widget._drawing["x"] == []
     assert widget._look["device"] == []

@@ -24,8 +24,8 @@ from editor.execution.machines.dataflow import for_wire
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
 from editor.groups import grouped
-from editor.placement.costs import HOME, Wire, save_wires, wire_costs
 from editor.placement.device_profile import DeviceProfile, profile_of, scaled
+from editor.placement.wires import HOME, Wire, save_wires, wire_costs
 from editor.runtimes.machines.connection import call, calls, directory
 from editor.runtimes.machines.runtime import device_entry, pack, send_weights
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS

@@ -12,7 +12,7 @@ import gc
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -86,36 +86,24 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     peaks[""] += _mapped_bytes() - mapped
     memory, numbers = placement.run_memory, {d.name: i for i, d in enumerate(placement.devices)}
     host = [name for name in used if name not in others]
-    found = []
-    if host:
-        mine = [numbers[name] for name in host]
-        found.append(
-            MemoryUse(
-                tuple(host),
-                "host memory",
-                after - before,
-                max(peaks[""], after) - before,
-                memory.taken_by(mine),
-                memory.peak_of(mine),
-                sum(memory.devices[i].constants for i in mine),
-            )
+
+    def use(names: Sequence[str], where: str, before: int, after: int, peak: int) -> MemoryUse:
+        mine = [numbers[name] for name in names]
+        return MemoryUse(
+            tuple(names),
+            where,
+            after - before,
+            max(peak, after) - before,
+            memory.taken_by(mine),
+            memory.peak_of(mine),
+            sum(memory.devices[i].constants for i in mine),
         )
+
+    found = [use(host, "host memory", before, after, peaks[""])] if host else []
     for name in others:
         first, then = others_before[name], others_after[name]
         if first is not None and then is not None:
-            i = numbers[name]
-            device = memory.devices[i]
-            found.append(
-                MemoryUse(
-                    (name,),
-                    f"memory of {name}",
-                    then - first,
-                    max(peaks[name], then) - first,
-                    memory.taken_by([i]),
-                    device.peak,
-                    device.constants,
-                )
-            )
+            found.append(use([name], f"memory of {name}", first, then, peaks[name]))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from editor.text import human_seconds
 
 CONFIDENCE_Z = 1.96
 """Of a normal distribution, for 95 %."""
-AIM = 0.02
+_AIM = 0.02
 """Half the width of the interval of a median, relative to it, at which measuring may end."""
 _DRIFT = 0.05
 """Difference between the medians of the first and last third that is more than chance, besides their intervals."""
@@ -55,12 +55,12 @@ def medians_of_turns(seconds: Sequence[float], turns: Sequence[int]) -> list[flo
     return [float(np.median(part)) for part in np.split(np.asarray(seconds), np.cumsum(turns)[:-1])]
 
 
-def is_settled(seconds: Sequence[float], aim: float = AIM) -> bool:
+def is_settled(seconds: Sequence[float]) -> bool:
     """Whether the interval of the median is as narrow as wanted."""
     if len(seconds) < 6:
         return False
     low, high = median_interval(seconds)
-    return high - low <= 2 * aim * float(np.median(seconds))
+    return high - low <= 2 * _AIM * float(np.median(seconds))
 
 
 def is_warm(seconds: Sequence[float]) -> bool:

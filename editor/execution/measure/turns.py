@@ -20,8 +20,8 @@ from editor.execution.measure.statistics import (
 from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.groups import grouped
-from editor.placement.costs import wire_name
 from editor.placement.placement import Placement
+from editor.placement.wires import wire_name
 from editor.runtimes.base import CompileOptions
 
 T = TypeVar("T")

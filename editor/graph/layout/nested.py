@@ -16,7 +16,7 @@ import numpy as np
 
 from editor.graph.graph import Ints
 from editor.graph.layout.layered import Drawing, Floats, Wrap, draw
-from editor.groups import grouped
+from editor.groups import common_length, grouped
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
 """Padding inside a box in pixels: at the sides, above and below, and for the label above."""
@@ -225,10 +225,7 @@ class _Tree:
 
     def _file(self, edge: int) -> None:
         a, b = self.around[self.source[edge]], self.around[self.target[edge]]
-        shared = next(
-            (i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other),
-            min(len(a), len(b)),
-        )
+        shared = common_length(a, b)
         self.edges.setdefault(a[shared - 1] if shared else _MODEL, []).append(edge)
         if self._begin(self.source[edge], shared) < self._begin(self.target[edge], shared):
             for box in a[shared:]:

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import NodeProto
 
 from editor.graph.graph import Graph, TensorKind, numbers_at
+from editor.groups import common_length
 
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
 _OF_OPENVINO = "__module."
@@ -235,7 +236,7 @@ def _completed(graph: Graph, placed: Sequence[int], traces: list[Path]) -> list[
     paths = list(traces)
     for begin, end, before, after in gaps.between:
         head, tail = gaps.shares(begin, end, before, after)
-        shared = _common(before, after)
+        shared = before[: common_length(before, after)]
         for i in range(begin, end):
             paths[i] = (
                 gaps.list_member(before)
@@ -294,12 +295,12 @@ class _Gaps:
         """Number of ops of a gap that belong to the member before it, and to the member after it."""
         if begin in self.cuts:
             return self.cuts[begin] - begin, end - self.cuts[begin]
-        shared, kinds = len(_common(before, after)), self.kinds[begin:end]
+        shared, kinds = common_length(before, after), self.kinds[begin:end]
         head = tail = 0
         if len(self.list_member(before)) > shared:
             head = max(
                 (
-                    _common_length(kinds, known)
+                    common_length(kinds, known)
                     for known in self.known_heads.get(pattern_of(before), ())
                 ),
                 default=0,
@@ -307,7 +308,7 @@ class _Gaps:
         if len(self.list_member(after)) > shared:
             tail = max(
                 (
-                    _common_length(kinds[::-1], known[::-1])
+                    common_length(kinds[::-1], known[::-1])
                     for known in self.known_tails.get(pattern_of(after), ())
                 ),
                 default=0,
@@ -315,7 +316,7 @@ class _Gaps:
         return head, min(tail, end - begin - head)
 
     def _siblings(self, before: Path, after: Path) -> bool:
-        depth = len(_common(before, after))
+        depth = common_length(before, after)
         if before[: depth + 1] not in self.members or after[: depth + 1] not in self.members:
             return False
         return pattern_of(before[: depth + 1]) == pattern_of(after[: depth + 1])
@@ -330,22 +331,11 @@ class _Gaps:
         return max(
             candidates,
             key=lambda i: (
-                _common_length(head, self.kinds[begin:i])
-                + _common_length(tail[::-1], self.kinds[i:end][::-1]),
+                common_length(head, self.kinds[begin:i])
+                + common_length(tail[::-1], self.kinds[i:end][::-1]),
                 i,
             ),
         )
-
-
-def _common_length(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the common prefix."""
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
-
-
-def _common(a: Path, b: Path) -> Path:
-    return a[: _common_length(a, b)]
 
 
 def _structural(graph: Graph, placed: Sequence[int]) -> list[Path]:

@@ -151,9 +151,6 @@ def _turns(labels: Labels, edges: Iterable[tuple[int, int]], first: npt.NDArray[
     return np.asarray(turn.max(axis=1), np.int64) + 1
 
 
-Combine = Callable[[Floats, Floats], Floats]
-
-
 def segment_costs(problem: Problem, order: Ints, device: int) -> Floats:
     """[begin, end] seconds of the segment order[begin:end] on a device; infinite where not allowed or too large."""
     n = len(order)
@@ -199,13 +196,12 @@ def device_classes(problem: Problem) -> list[list[int]]:
     return list(grouped((key, d) for d, key in enumerate(keys)).values())
 
 
-def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> tuple[float, Ints]:
-    """The best way to cut an order into one segment per device.
+def best_chain(problem: Problem, order: Ints) -> tuple[float, Ints]:
+    """The way to cut an order into one segment per device whose busiest device has least to do.
 
     Args:
         problem: what to place.
         order: all nodes, in a topological order.
-        combine: how the costs of segments add up: ``np.maximum`` for the busiest device, ``np.add`` for the sum.
 
     Returns:
         (objective, [node] device); an infinite objective when no placement is allowed.
@@ -224,7 +220,7 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
         for c in range(len(classes)):
             if s[c]:
                 less = (*s[:c], s[c] - 1, *s[c + 1 :])
-                reach = combine(value[less][:, None], costs[c])
+                reach = np.maximum(value[less][:, None], costs[c])
                 begins.append(reach.argmin(axis=0))
                 options.append(reach[begins[-1], np.arange(n + 1)])
             else:
@@ -246,7 +242,7 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
     return objective, label
 
 
-def orders(problem: Problem, seed: int = 0, count: int = 8) -> list[Ints]:
+def orders(problem: Problem, count: int = 8) -> list[Ints]:
     """Several topological orders: breadth first, depth first, and depth first with random priorities."""
     n = len(problem)
     successors: list[list[int]] = [[] for _ in range(n)]
@@ -255,7 +251,7 @@ def orders(problem: Problem, seed: int = 0, count: int = 8) -> list[Ints]:
         for r in set(t.readers):
             successors[t.source].append(r)
             indegree[r] += 1
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     result = [_kahn(successors, indegree)]
     for i in range(count):
         keys = np.arange(n) if i == 0 else -np.arange(n) if i == 1 else rng.permutation(n)

@@ -10,6 +10,7 @@ import numpy as np
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.graph import UNKNOWN_BYTES, Bools, Graph, Ints, distinct
+from editor.groups import grouped
 from editor.text import human_bytes, pluralize
 
 
@@ -148,7 +149,7 @@ class _Divider:
         outputs = self._outputs(targets)
         ops = self._ops()
         subgraphs = tuple(
-            self._subgraph(p, ops[p], inputs[p], outputs[p], constants[p])
+            self._subgraph(p, ops[p], inputs[p], outputs.get(p, []), constants[p])
             for p in range(self.count)
         )
         boundaries = tuple(
@@ -164,12 +165,9 @@ class _Divider:
         codes = distinct(subgraph[subgraph >= 0] * width + reads.values[subgraph >= 0])
         return list(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))
 
-    def _outputs(self, targets: dict[int, list[int]]) -> list[list[int]]:
-        outputs: list[list[int]] = [[] for _ in range(self.count)]
-        for tensor in sorted({*targets, *self.graph.outputs.tolist()}):
-            if self.source[tensor] >= 0:
-                outputs[self.source[tensor]].append(tensor)
-        return outputs
+    def _outputs(self, targets: dict[int, list[int]]) -> dict[int, list[int]]:
+        tensors = sorted({*targets, *self.graph.outputs.tolist()})
+        return grouped((int(self.source[t]), t) for t in tensors if self.source[t] >= 0)
 
     def _ops(self) -> list[list[int]]:
         """[subgraph] its ops in topological order, with the constants that it reads."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, save_net
 from onnx import TensorProto, helper
 
 import editor
@@ -34,10 +34,7 @@ def chain(path: Path, names: list[str]) -> Path:
         for i, kind in enumerate(kinds)
     ]
     info = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [2]) for t in "xy"]
-    graph = helper.make_graph(nodes, "chain", info[:1], info[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    return path
+    return save_net(path, nodes, info[:1], info[1:], name="chain")
 
 
 def test_formats_fit_devices_of_their_runtime_or_provider() -> None:
@@ -231,7 +228,7 @@ def test_a_range_of_operators_is_written_where_it_says_the_same(tmp_path: Path) 
 
 
 def test_litert_needs_a_file_of_tensorflow_lite(tmp_path: Path) -> None:
-    from editor.exports.knobs import operators_of
+    from editor.exports.litert import operators_of
 
     with pytest.raises(editor.ExportError, match="numbers of operators in a TensorFlow"):
         editor.partition(chain(tmp_path / "n.onnx", list("pqrs")), BOX).export("litert", tmp_path)
