@@ -58,6 +58,11 @@ class PlanError(EditorError):
 class NoProfileError(EditorError):
     """Measured costs are asked for, and a device has no profile of the model."""
 
+    def __init__(self, lacking: str, ways: str) -> None:
+        super().__init__(f"{lacking}: {ways}")
+        self.lacking = lacking
+        """What is not there, in words; the message goes on with what makes it"""
+
 
 class NoPowerError(EditorError):
     """Energy is asked for, and a device table states no watts of a device that may run ops."""

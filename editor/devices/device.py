@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,7 +116,14 @@ class Device:
         """Its memory in words, with what other models of a set take of it; "" where there is no limit."""
         if self.memory is None:
             return ""
-        return f"{human_bytes(self.memory_of_table or self.memory)}{self.taken_text}"
+        binary = f" ({self.binary_limit})" if self.binary_limit else ""
+        return f"{human_bytes(self.memory_of_table or self.memory)}{binary}{self.taken_text}"
+
+    @property
+    def binary_limit(self) -> str:
+        """Its memory as the table has it where that is in powers of 1,024: "64 MiB"; else ""."""
+        written = re.fullmatch(r"([\d.]+)\s*([KMGT]iB)", str(self.entry.get("memory", "")))
+        return " ".join(written.groups()) if written else ""
 
     @property
     def taken_text(self) -> str:

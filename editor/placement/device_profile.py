@@ -242,8 +242,8 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     if missing:
         sizes = f" at {sizes_text(graph.define)}" if graph.define else ""
         raise NoProfileError(
-            f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile in the tab "
-            "Benchmark, or run `python -m editor profile PLAN`, or import one of another machine"
+            f"no profile of this model{sizes} on {', '.join(missing)} yet",
+            "press Profile in the tab Benchmark, or run `python -m editor profile PLAN`, or import one of another machine",
         )
     return with_wires(graph, devices, measured(graph, devices, profiles))
 

@@ -37,6 +37,13 @@ class Answer:
     """Names of the devices whose watts the edit needs."""
 
 
+def _told(error: EditorError) -> m.Message:
+    """An error in words; what a button of the message makes is no fault."""
+    if isinstance(error, NoProfileError):
+        return m.Message(text=f"{error.lacking[0].upper()}{error.lacking[1:]}.", bad=False)
+    return m.Message(text=str(error), bad=True)
+
+
 class EditQueue:
     """The edits of one page.
 
@@ -97,7 +104,7 @@ class EditQueue:
                     raise
                 except EditorError as error:
                     answer = Answer(
-                        message=m.Message(text=str(error), bad=True),
+                        message=_told(error),
                         way_out=next(
                             (c for e, c in _WAYS_OUT.items() if isinstance(error, e)), None
                         ),

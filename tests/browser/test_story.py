@@ -719,7 +719,7 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
     page.goto(address)
     ready(page)
     page.click("role=tab[name=Fallbacks]")
-    says(page.locator("#fallbacks"), "If they ran there, a run would take")
+    says(page.locator("#fallbacks"), "If all of them ran there, a run would take")
     page.click("role=tab[name=Fallbacks]")
     page.locator("#fallbacks-table").get_by_role("button", name="Select").first.click()
     until(page, "hetero.selectedOps().length > 1")

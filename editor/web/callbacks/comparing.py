@@ -20,7 +20,7 @@ from editor.web.panels.compare import compare_view
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
 from editor.web.panels.sizes_panel import sizes_view
-from editor.web.panels.suggestions import hints_view, layout_of_policy
+from editor.web.panels.suggestions import hints_view, layout_of_policy, layout_to_suggest
 from editor.web.panels.versions import label_of_version, versions_view
 from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.diffs import diff_plans
@@ -290,11 +290,9 @@ def _hints_now(state: AppState, document_id: str) -> Any:
                 progress=lambda done, total: task.step(done, total, "Trying repaints"),
                 should_stop=task.should_stop,
             )
-            of_policy = layout_of_policy(document)
-            task.step(
-                0, 0, f"Solving “{of_policy}”"
-            )  # what was found until it was cancelled is not what there is
-            better = document.layout(of_policy, task.should_stop)
+            # what was found until it was cancelled is not what there is
+            task.step(0, 0, f"Solving “{layout_of_policy(document)}”")
+            better = layout_to_suggest(document, task.should_stop)
             return hints_view(document, found, step, better)
     except Cancelled:
         return problem("Nothing is suggested.", "Cancelled")

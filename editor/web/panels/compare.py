@@ -329,7 +329,7 @@ def _head(
         doubtful: stands beside that kind where a measurement contradicts it.
     """
 
-    kind = [] if "latency" in measured else [basis_badge(basis), doubtful]
+    kind = [] if "latency" in measured else [basis_badge(basis), " ", doubtful]
     of_rate = kind_badge(basis.kind, detail=basis.source.capitalize())
     tokens = unit == TOKENS_PER_SECOND
 

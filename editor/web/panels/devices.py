@@ -342,8 +342,9 @@ def _room(used: int, added: int, device: Device) -> list[Any]:
             )
         ]
     size, unit = human_bytes(used).rsplit(" ", 1)
-    shown = size if device.limit_text.split(";")[0].endswith(f" {unit}") else f"{size} {unit}"
-    text = f"peak {shown} of {device.limit_text}"
+    whole = human_bytes(device.memory_of_table or device.memory)
+    shown = size if whole.endswith(f" {unit}") else f"{size} {unit}"
+    text = f"peak {shown} of {whole}{device.taken_text}"
     if used <= device.memory:
         over = used + added > device.memory
         return [

@@ -150,16 +150,19 @@ def fallbacks_view(document: Document) -> list[Any]:
     if len(found) > 1:
         sums.append(_sum_row("Total", ops, total, rough, len(head)))
     change = f"{in_words(abs(total), rough)} {'less' if total > 0 else 'more'}"
-    gains = ": nothing is lost" if total <= 0 else ""
+    gains = ""
+    if total <= 0:
+        gains = ": nothing is lost" + (" in all" if any(f.seconds > 0 for f in found) else "")
     order = f" Devices are tried in this order: {', '.join(d.name for d in document.devices)}."
+    they = "it" if ops == 1 else "all of them"
     said = [
-        f", for {pluralize(len(found), 'reason')}. If {'it' if ops == 1 else 'they'} ran there, a {run} would take {change}, "
+        f", for {pluralize(len(found), 'reason')}. If {they} ran there, a {run} would take {change}, "
         f"by {basis.kind}{gains}.{order if document.placement.settings.policy == 'priority' else ''}",
     ]
     return [
         *forced,
         html.P(
-            [html.B(f"{pluralize(ops, 'op')} off the preferred device"), *said],
+            [html.B(f"{pluralize(ops, 'op')} that the preferred device does not take"), *said],
             className="hint wide fallbacks-said",
         ),
         *lacking,

@@ -140,7 +140,8 @@ def _device(
     lacking, limit, title = entry.lacking(device.peak), "", None
     if device.limit is not None:
         whole = entry.memory_of_table or device.limit
-        limit = f" of {human_bytes(whole)} ({percent(device.peak / whole)})"
+        share = ", ".join(filter(None, (entry.binary_limit, percent(device.peak / whole))))
+        limit = f" of {human_bytes(whole)} ({share})"
     head: list[Any] = [f" at most {human_bytes(device.peak)}{limit}"]
     words: list[Any] = [f"constants {human_bytes(device.constants)}"]
     if device.moment >= 0:

@@ -161,18 +161,28 @@ def _untold() -> html.Span:
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
     label = name[:-1] if value == 1 else name
     return html.Span(
-        [html.B(f"{value:,}"), f" {label} ", _delta(delta or 0, str)],
+        [
+            html.B(f"{value:,}"),
+            f" {label} ",
+            _delta(delta or 0, str, is_good_or_bad=name != "pins"),
+        ],
         className="figure",
         **{"data-figure": name, "data-value": str(value)},
     )
 
 
 def _delta(
-    change: float, form: Any, more_is_better: bool = False, ranked: bool = True
+    change: float,
+    form: Any,
+    more_is_better: bool = False,
+    ranked: bool = True,
+    is_good_or_bad: bool = True,
 ) -> html.Span | None:
     if not change:
         return None
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
+    if not is_good_or_bad:
+        return html.Span(text, className="delta")
     if not ranked:
         return html.Span(text, className="delta", title=_CLOSER)
     better = (change > 0) == more_is_better

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,10 @@ def _untold(best: Hint, document: Document) -> html.P:
     """What is said where no suggestion saves more than such figures can tell."""
     kinds, way = "predictions", "benchmark both first"
     if best.estimated:
-        absent = all(device.planned for device in document.placement.used_devices)
-        kinds, way = "estimates", KIT if absent else "profile first"
+        profiled, used = plan_costs(document)[0].profiled, document.placement.used_numbers
+        lacking = [document.devices[d] for d in used if not (profiled and profiled[d])]
+        absent = lacking and all(device.planned for device in lacking)
+        kinds, way = "estimates", KIT if absent else "profile first" if lacking else "profile again"
     if problem := document.graph.weights_problem:
         way = f"{problem}; once they are, {way.removesuffix(' first')}"
     share = percent(best.seconds / best.before, 1)
@@ -165,6 +167,20 @@ def layout_of_policy(document: Document) -> str:
         return "best throughput"
     limited = any(device.memory is not None for device in document.devices)
     return "optimal within memory" if limited else "least latency"
+
+
+def layout_to_suggest(document: Document, should_stop: Callable[[], bool]) -> Layout | None:
+    """The ready-made layout that is faster than others by the same costs and fits: the one of the fewest conditions.
+
+    Raises:
+        EditorError: it cannot be solved.
+    """
+    name = layout_of_policy(document)
+    if name in WITHIN_MEMORY:
+        plain = document.layout("least latency", should_stop)
+        if plain is not None and plain.placement is not None and over_memory_mark(plain) is None:
+            return plain
+    return document.layout(name, should_stop)
 
 
 def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
@@ -269,7 +285,10 @@ def hints_view(
     policy = _by_policy(document, of_policy)
     worth = [hint for hint in hints if hint.tells(basis)]
     outdated = html.Div(
-        "The plan has changed since, and with it what a repaint saves: suggest again.",
+        [
+            "The plan has changed since, and with it what a repaint saves. ",
+            html.Button("Suggest again", className="link", **{"data-command": "run-hints-start"}),
+        ],
         className="outdated",
         hidden=True,
         role="status",
@@ -277,7 +296,7 @@ def hints_view(
         **{"data-step-of": step or step_of(document, basis)},
     )
     if doubt := doubt_of_costs(document):
-        words = f"{doubt} What a repaint saves goes by them: "
+        words = f"{doubt} The savings here rest on them: "
         policy = [html.P([words, way_to_better_costs(document)], className="hint wide"), *policy]
     types = [
         html.P([f"{each.text}. ", plan_as_button(each.number, each.device.name, each.plan_as)])
