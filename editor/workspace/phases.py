@@ -115,23 +115,31 @@ class Phases:
     """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
     shorter: int = 0
     """Tokens of a prompt that leaves room for what runtimes add, where this one leaves none; 0 where none was found"""
-    used: str = ""
-    """Name of the choice that a person made the plan; "" where none was"""
-
-    @property
-    def kept(self) -> tuple[Placement, Placement]:
-        """The placements of the prompt and of the tokens that a person used, or else the chosen ones."""
-        return self.placements[self.used or self.chosen.name]
+    used: tuple[str, ...] = ()
+    """Names of the choices that a person made the plan, the last one at the end"""
 
     def using(self, name: str) -> Phases:
-        """The same, with a choice of ``placements`` as the one that is used."""
-        return replace(self, used=name)
+        """The same, with a choice of ``placements`` as the last one that was used."""
+        return replace(self, used=(*(each for each in self.used if each != name), name))
+
+    def in_use(self, plan: Placement) -> str:
+        """The choice that was used last among those that have the devices of a plan in its phase; "" where none has."""
+        has = (
+            name
+            for name in reversed(self.used)
+            if of_phase(plan.graph, self.placements[name]).affinity == plan.affinity
+        )
+        return next(has, "")
+
+    def kept_with(self, plan: Placement) -> str:
+        """The choice that is in use, or else the chosen one."""
+        return self.in_use(plan) or self.chosen.name
 
     def both_with(self, plan: Placement) -> tuple[Placement, Placement] | None:
-        """The placements of the prompt and of the tokens where they differ, a person used them, and a plan is one of them."""
-        if self.used != OWN or plan.affinity != of_phase(plan.graph, self.kept).affinity:
+        """The placements of the prompt and of the tokens where a placement for each is in use; None where it is not."""
+        if self.in_use(plan) != OWN:
             return None
-        prompt, token = self.kept
+        prompt, token = self.placements[OWN]
         return (prompt, plan) if tokens_of_step(plan.graph) == 1 else (plan, token)
 
     @property

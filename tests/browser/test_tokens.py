@@ -235,7 +235,6 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     row = table.locator("tbody tr", has_text="one placement, best for the prompt")
     use = row.get_by_role("button", name="Use")
     expect(use).to_be_visible(timeout=30_000)
-    expect(table.get_by_text("the present plan of the tokens").first).to_be_visible()
     result = page.locator("#phases-result")
     expect(result.get_by_text("The present plan is that of the tokens.")).to_be_visible()
     command = result.locator("code")
@@ -253,9 +252,25 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     assert prompt_of_step(kept.prompt.graph) == 2048
     outdated = result.get_by_text("The plan has changed since")
     expect(outdated).to_be_hidden()
+    own = table.locator("tbody tr", has_text="a placement for each phase")
+    own.get_by_role("button", name="Use").click()
+    expect(own.get_by_text("in use")).to_be_visible()
+    expect(result.get_by_text("“Open the prompt” opens the other one")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export").click()
+        page.get_by_role("menuitem", name="Plan, JSON").click()
+    assert editor.load_plan(saved.value.path()).prompt is not None
+    says(page.locator("#notice"), "It has both placements that Phases found")
     use.click()
-    expect(outdated).to_be_visible()
+    expect(
+        result.get_by_text("The present plan is “one placement, best for the prompt”.")
+    ).to_be_visible()
+    expect(outdated).to_be_hidden()
     says(page.locator("#history"), "one placement, best for the prompt: the tokens")
+    page.click("#undo")
+    expect(result.get_by_text("The present plan is that of the tokens.")).to_be_visible()
+    page.get_by_role("button", name="Redo").click()
+    expect(outdated).to_be_hidden()
     page.click("#phases-start")
     same = result.get_by_text("One placement for both phases is best. It is the present plan.")
     expect(same).to_be_visible(timeout=30_000)  # by the pins

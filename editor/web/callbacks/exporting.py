@@ -63,7 +63,7 @@ def register(app: Dash, state: AppState) -> None:
                 phases = state.phased.get(document)
                 plan = _of_both_phases(document, phases)
                 content = (
-                    _plan_of(phases)
+                    _plan_of(phases, document)
                     if what == "phases"
                     else await state.long_work.run(_content, document, plan, what, task)
                 )
@@ -126,10 +126,10 @@ def _bundle(
         )
 
 
-def _plan_of(phases: Phases | None) -> dict[str, Any]:
+def _plan_of(phases: Phases | None, document: Document) -> dict[str, Any]:
     if phases is None:
         raise ExportError("These placements are not kept any more; place both phases again.")
-    prompt, token = phases.kept
+    prompt, token = phases.placements[phases.kept_with(document.placement)]
     return _plan_file(Plan(token, prompt))
 
 

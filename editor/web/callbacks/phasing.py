@@ -110,7 +110,7 @@ def opened_phase(
     resized = state.with_sizes(document.id, sizes, task.should_stop)
     phases, how = state.phased.get(document), "Solved at these sizes"
     if phases is not None and phases.lengths == lengths:
-        name = phases.used or phases.chosen.name
+        name = phases.kept_with(document.placement)
         state.phased[resized], how = use_phase(resized, phases, name), "Placed as in Phases"
     if resized is document:  # its page stays, and would say it when it is opened again
         return resized

@@ -150,7 +150,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
     command = f"hetero-editor partition {path} --like plan.json --phases {lengths} --out phases"
-    named = f"“{phases.used or phases.chosen.name}”"
+    named = f"“{phases.kept_with(document.placement)}”"
     save = html.Button(
         "Save plan.json of both", className="tool small", id={"type": "export", "what": "phases"}
     )
@@ -201,15 +201,16 @@ def _said(
         is_measured: whether figures of different kinds stand beside each other.
     """
     moved, present = len(moved_between(phases.prompt, phases.token)), "It is the present plan."
+    used = phases.in_use(document.placement)
     if moved:
         runs = "runs" if moved == 1 else "run"
         best = (
             f"{pluralize(moved, 'op')} {runs} on another device for the prompt than for the tokens."
         )
         present = f"The present plan is that of {_phase(document)}."
-        if phases.used and phases.used != OWN:
-            present = f"The present plan is “{phases.used}”."
-        elif phases.used:
+        if used and used != OWN:
+            present = f"The present plan is “{used}”."
+        elif used:
             present += f" “Open {_other_phase(document)}” opens the other one, and the export for onnxruntime-genai has both."
     elif is_close:
         best, present = (
@@ -220,7 +221,7 @@ def _said(
         by = f" by {phases.basis.kind}" if is_measured else ""
         bold = " (in bold)" if len(phases.rows_with_present) > 1 else ""
         best = f"One placement for both phases is best{by}{bold}."
-    if elsewhere and (not phases.used or phases.used == phases.chosen.name):
+    if elsewhere and used in ("", phases.chosen.name):
         are = "is" if elsewhere == 1 else "are"
         present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
     pins = len(document.placement.settings.pins) if _is_now(document, phases.present) else 0
@@ -295,7 +296,7 @@ def _use(document: Document, phases: Phases, name: str, elsewhere: Mapping[str, 
     """What makes a way the plan, where it is another one; "" where it cannot be."""
     if name not in elsewhere:
         return ""  # the present plan, or a way that does not fit
-    is_kept = name in (phases.used, *(() if name == OWN else (name,)))
+    is_kept = name != OWN or phases.in_use(document.placement) == OWN
     if not elsewhere[name] and is_kept:
         return "in use" if name == OWN else f"the present plan of {_phase(document)}"
     title = (
