@@ -28,7 +28,7 @@ from editor.web.panels.compare import _reasons
 from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.no_room import left_out
 from editor.web.panels.parts import condition_title
-from editor.web.panels.suggestions import hints_view, layout_of_policy
+from editor.web.panels.suggestions import hints_view, layout_of_policy, layout_to_suggest
 from editor.web.rule_rows import rules_data
 from editor.web.view import op_costs
 from editor.workspace.document import Document
@@ -245,6 +245,20 @@ def test_a_policy_that_is_suggested_says_what_else_it_gains(tmp_path: Path) -> N
     said = str(hints_view(document, [], "", layout))
     assert f" on another device, {pluralize(fewer, 'subgraph')} instead of {now}, up to " in said
     assert re.search(r"up to (about )?[\d,.]+ requests/s instead of ", said)
+
+
+@pytest.mark.parametrize(
+    ("memory", "name"), [("1GB", "least latency"), ("5MB", "optimal within memory")]
+)
+def test_a_limit_that_the_fastest_plan_keeps_is_no_part_of_what_is_suggested(
+    memory: str, name: str, tmp_path: Path
+) -> None:
+    """The tools called it "Least latency", and Fallbacks the same plan "optimal within memory"."""
+    slow = {"name": "Slow", "backendName": "CPU", "peakCompute": "2 GFLOPS"}
+    fast = {"name": "Fast", "backendName": "CPU", "peakCompute": "2 TFLOPS", "memory": memory}
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    found = layout_to_suggest(opened(graph, tmp_path, [slow, fast]), bool)
+    assert found is not None and found.name == name
 
 
 def test_where_weights_are_missing_a_profile_is_not_the_first_step(tmp_path: Path) -> None:
