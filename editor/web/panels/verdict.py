@@ -347,9 +347,9 @@ def _said(document: Document) -> list[Any]:
         if doubt.startswith(measured[:-1]):
             measured = ""
         told = " ".join(filter(None, [measured, doubt]))
-        compared = [told, " ", way_to_better_costs(document)]
+        compared, untold = [told, " ", way_to_better_costs(document)], ""
         if not document.placement.uses_planned:
-            compared, untold = ["not measured. ", *compared], ""
+            compared = ["not measured. ", *compared]
     if document.placement.settings.policy == "pipeline" and compared:
         untold = ""  # it has a remark of its own, too
     said = _sentence(*of, *compared, "; " if compared and untold else "", untold)
