@@ -7,7 +7,9 @@ device. Tokenizer and other files are copied. Facts: onnxruntime-genai's `config
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from editor.files import copy_atomic, json_text, parse_json, read_text, write_at
 from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.placement.placement import Placement
-from editor.placement.state_memory import extra_weights, state_memory
+from editor.placement.state_memory import content_of, extra_weights, state_memory
+from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 from editor.text import joined, pluralize
 
@@ -64,7 +67,7 @@ def write_genai(
         out_dir: the folder.
         stamp: origin of the export.
         prompt: the placement of the prompt, where it has one of its own: its parts, ``prompt_<n>.onnx``, run on prompts only,
-            and the others on tokens only.
+            and the others on tokens only, but for those that both have alike.
 
     Raises:
         ExportError: the model has no ``genai_config.json`` beside it, keeps no state, or cannot be cut with open sizes.
@@ -80,15 +83,7 @@ def write_genai(
         raise ExportError(
             f"{source}: not a configuration of onnxruntime-genai ({error})"
         ) from error
-    stages, written = _stages(placement, out_dir, stamp, "part")
-    if prompt is not None:
-        of_prompt, more = _stages(prompt, out_dir, stamp, "prompt")
-        written += more
-        for stage in (*of_prompt, *stages):
-            (entry,) = stage.values()
-            entry["run_on_prompt"] = stage in of_prompt
-            entry["run_on_token_gen"] = stage not in of_prompt
-        stages = of_prompt + stages
+    stages, written = _pipeline(placement, prompt, out_dir, stamp)
     config["model"]["type"] = "decoder-pipeline"
     decoder["pipeline"] = stages
     decoder.pop("filename", None)
@@ -104,29 +99,79 @@ def write_genai(
     return written
 
 
-def _stages(
-    placement: Placement, out_dir: Path, stamp: str, prefix: str
+@dataclass(frozen=True)
+class _Part:
+    """A subgraph as a stage of the pipeline."""
+
+    name: str
+    model: SubModel
+    device: Device
+    content: tuple[str, frozenset[str]]
+    is_last: bool
+
+    def entry(self, phases: Mapping[str, bool]) -> dict[str, Any]:
+        """What ``genai_config.json`` says of it; ``phases``: on which it runs, where there are two placements."""
+        stage: dict[str, Any] = {
+            "filename": f"{self.name}.onnx",
+            "inputs": list(self.model.inputs),
+            "outputs": list(self.model.outputs),
+            "session_options": _options(self.device),
+            **({"is_lm_head": False} if self.is_last else {}),
+            **phases,
+        }
+        return {self.name: stage}
+
+
+def _pipeline(
+    placement: Placement, prompt: Placement | None, out_dir: Path, stamp: str
 ) -> tuple[list[dict[str, Any]], list[Path]]:
-    """Entries of the pipeline, and the files that they run."""
+    """Entries of the pipeline in the order of the run, and the files that they run.
+
+    A subgraph that both placements have is written once, and runs on prompts and tokens, so that its weights are there once.
+    """
+    tokens = _parts(placement, "part")
+    if prompt is None:
+        stages = [(part, dict[str, bool]()) for part in tokens]
+    else:
+        stages = [
+            (part, {"run_on_prompt": on_prompt, "run_on_token_gen": on_tokens})
+            for part, on_prompt, on_tokens in _merged(_parts(prompt, "prompt"), tokens)
+        ]
+    written: list[Path] = []
+    for part, _ in stages:
+        path = out_dir / f"{part.name}.onnx"
+        written += write_submodel(part.model.model, part.model.folder, path, stamp)
+    return [part.entry(phases) for part, phases in stages], written
+
+
+def _merged(prompt: Sequence[_Part], tokens: Sequence[_Part]) -> list[tuple[_Part, bool, bool]]:
+    """The parts of both phases in an order that suits both, each with the phases that it runs on."""
+    of_prompt, of_tokens = ([part.content for part in parts] for parts in (prompt, tokens))
+    found: list[tuple[_Part, bool, bool]] = []
+    matched = SequenceMatcher(a=of_prompt, b=of_tokens, autojunk=False)
+    for same, a, b, c, d in matched.get_opcodes():
+        if same != "equal":
+            found += [(part, True, False) for part in prompt[a:b]]
+        found += [(part, same == "equal", True) for part in tokens[c:d]]
+    return found
+
+
+def _parts(placement: Placement, prefix: str) -> list[_Part]:
+    """The subgraphs of a placement in the order of the run, with open sizes.
+
+    Raises:
+        ExportError: the model cannot be cut so.
+    """
     try:
-        parts = open_submodels(placement.graph, placement.ops_of_subgraphs())
+        models = open_submodels(placement.graph, placement.ops_of_subgraphs())
     except ExecutionError as error:
         raise ExportError(str(error)) from error
-    stages, written = [], []
-    for number, part in enumerate(parts):
-        subgraph = placement.subgraphs[int(part.label.rpartition(" ")[2])]
-        name = f"{prefix}_{number}"
-        written += write_submodel(part.model, part.folder, out_dir / f"{name}.onnx", stamp)
-        stage: dict[str, Any] = {
-            "filename": f"{name}.onnx",
-            "inputs": list(part.inputs),
-            "outputs": list(part.outputs),
-            "session_options": _options(placement.by_name[subgraph.device]),
-        }
-        if number == len(parts) - 1:
-            stage["is_lm_head"] = False
-        stages.append({name: stage})
-    return stages, written
+    parts = []
+    for number, model in enumerate(models):
+        subgraph = placement.subgraphs[int(model.label.rpartition(" ")[2])]
+        device, is_last = placement.by_name[subgraph.device], number == len(models) - 1
+        parts.append(_Part(f"{prefix}_{number}", model, device, content_of(subgraph), is_last))
+    return parts
 
 
 def notes(used: list[Device]) -> list[str]:

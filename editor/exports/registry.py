@@ -15,12 +15,18 @@ from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import short_name
 
 
-def export_notes(placement: Placement, form: str) -> list[str]:
-    """What the files do not keep of the plan, and what they limit; nothing where the format is not for a runtime."""
+def export_notes(placement: Placement, form: str, prompt: Placement | None = None) -> list[str]:
+    """What the files do not keep of the plan, and what they limit; nothing where the format is not for a runtime.
+
+    Args:
+        placement: the plan.
+        form: the format.
+        prompt: the placement of the prompt, where it has one of its own.
+    """
     found = FORMATS.get(form)
     if not found or not found.notes:
         return []
-    limits = resolve_name(found.limits)(placement) if found.limits else ""
+    limits = resolve_name(found.limits)(placement, prompt) if found.limits else ""
     return [*resolve_name(found.notes)(placement.used_devices), *([limits] if limits else [])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from editor.devices.published import assumed_bytes
 from editor.graph.states import states_of, tokens_of_step
 from editor.placement.placement import Placement
+from editor.placement.subgraphs.division import Subgraph
 from editor.text import human_bytes, pluralize
 
 _COPIES = 2
@@ -132,19 +134,22 @@ def full_at(placement: Placement) -> int | None:
 
 
 def extra_weights(phase: Placement, other: Placement) -> dict[str, int]:
-    """Device -> bytes of constants that only ops of the one phase read there."""
-    extra = {}
-    for number, device in enumerate(phase.devices):
-        mine, theirs = (_weights(each, number) for each in (phase, other))
-        size = assumed_bytes(phase.graph, device.published.assumes)
-        if alone := sorted(mine - theirs):
-            extra[device.name] = int(np.maximum(size[alone], 0).sum())
-    return {device: size for device, size in extra.items() if size}
+    """Device -> bytes of constants that the subgraphs of the one phase hold there beside those of the other phase.
+
+    A runtime keeps the weights of each subgraph that it compiles: both phases share those of subgraphs that they have alike.
+    """
+    shared, graph = set(map(content_of, other.subgraphs)), phase.graph
+    found = Counter[str]()
+    for subgraph, ops in zip(phase.subgraphs, phase.ops_of_subgraphs(), strict=True):
+        if content_of(subgraph) in shared:
+            continue
+        size = assumed_bytes(graph, phase.by_name[subgraph.device].published.assumes)
+        read = {tensor for op in ops for tensor in graph.op_reads[op].tolist()} - {-1}
+        held = [tensor for tensor in read if graph.tensor_is_constant[tensor]]
+        found[subgraph.device] += int(np.maximum(size[held], 0).sum())
+    return {device: size for device, size in found.items() if size}
 
 
-def _weights(placement: Placement, device: int) -> set[int]:
-    """Constants of the file that ops on a device read."""
-    graph, placed = placement.graph, placement.placed_ops
-    ops = placed[placement.assignment.device[placed] == device]
-    read = {tensor for op in ops.tolist() for tensor in graph.op_reads[op].tolist()} - {-1}
-    return {tensor for tensor in read if graph.tensor_is_constant[tensor]}
+def content_of(subgraph: Subgraph) -> tuple[str, frozenset[str]]:
+    """What tells a subgraph from others of the same model: its device and its ops."""
+    return subgraph.device, frozenset(subgraph.ops)

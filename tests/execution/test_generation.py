@@ -22,7 +22,7 @@ from editor.execution.compiled_plan import Arrival
 from editor.execution.generation import Generator, computed_later
 from editor.execution.measure.tokens import measure_tokens
 from editor.graph.states import parse_lengths, states_of
-from editor.placement.state_memory import state_memory
+from editor.placement.state_memory import extra_weights, state_memory
 
 THREE = [
     {"name": "A", "backendName": "CPU"},
@@ -304,10 +304,25 @@ def test_the_folder_for_genai_gives_the_same_tokens(kind: str, tmp_path: Path) -
     whole = tokens(tmp_path)
     assert tokens(tmp_path / "out") == whole
     assert plan.generate(PROMPT, len(whole)).tokens == whole
-    phased = editor.Plan(plan.placement, editor.partition(graph, THREE).placement)
+    first = editor.partition(graph, THREE)
+    phased = editor.Plan(plan.placement, first.placement)
     names = [file.name for file in phased.export("genai", tmp_path / "phases")]
-    assert names[:3] == ["part_0.onnx", "part_1.onnx", "prompt_0.onnx"]
+    assert names[:3] == ["prompt_0.onnx", "part_0.onnx", "part_1.onnx"]
     assert tokens(tmp_path / "phases") == whole
+    # What both phases have alike is written once, and its weights are counted once.
+    three = first.repin(dict.fromkeys(keys[9:], "B") | dict.fromkeys(keys[-3:], "A"))
+    phased = editor.Plan(plan.placement, three.placement)
+    written = phased.export("genai", tmp_path / "shared")
+    names = [file.name for file in written if file.suffix == ".onnx"]
+    assert names == ["part_0.onnx", "prompt_1.onnx", "prompt_2.onnx", "part_1.onnx"]
+    config = json.loads((tmp_path / "shared" / "genai_config.json").read_text())
+    stages = [stage for (stage,) in map(dict.values, config["model"]["decoder"]["pipeline"])]
+    runs = [(stage["run_on_prompt"], stage["run_on_token_gen"]) for stage in stages]
+    assert runs == [(True, True), (True, False), (True, False), (False, True)]
+    assert tokens(tmp_path / "shared") == whole
+    extra = extra_weights(three.placement, plan.placement)
+    held = {s.device: s.memory.constants for s in three.placement.subgraphs[1:]}
+    assert extra == pytest.approx(held, rel=1e-3), "each session holds the weights of its own"
     plain = editor.partition(plain_decoder(tmp_path / "other" / "plain.onnx"), "HETERO:CPU")
     with pytest.raises(editor.ExportError, match=r"no genai_config\.json"):
         plain.export("genai", tmp_path / "none")

@@ -69,7 +69,7 @@ def register(app: Dash, state: AppState) -> None:
                 )
             form = what.removeprefix("bundle:")
             foreign = foreign_note(form, document.devices)
-            notes = [*filter(None, [foreign]), *export_notes(document.placement, form)]
+            notes = [*filter(None, [foreign]), *export_notes(plan.placement, form, plan.prompt)]
             if plan.prompt is not None and form in ("genai", "plan.json"):
                 notes.append(
                     "It has both placements that Phases found: of the prompt, and of the tokens"
