@@ -56,7 +56,7 @@ from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private, title_of
 from editor.workspace.history import Store
-from editor.workspace.longest import longest_context, memory_settings
+from editor.workspace.longest import NO_ROOM, longest_context, memory_settings
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
@@ -95,7 +95,6 @@ def _longest() -> float:
 
 _FASTEST = {"objective": "latency"}
 _NO_PROFILE = "These sizes have no profile: figures are estimates until Profile measures them."
-_NO_ROOM = "no plan fits within memory at these sizes: least latency"
 
 
 class AppState:
@@ -331,7 +330,7 @@ class AppState:
         the history that was there.
 
         Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates. Where no
-        plan fits within memory, the document opens all the same, with the fastest one without limits.
+        plan fits within memory, the document opens all the same, with the split that was there, by pins.
 
         Raises:
             EditorError: the model cannot have these sizes, or a pin does not fit.
@@ -347,7 +346,7 @@ class AppState:
             return document
         source, lapsed = (
             best_source(graph, document.devices),
-            document.history.newest_called(_NO_ROOM),
+            document.history.newest_called(NO_ROOM),
         )
         settings = document.placement.settings
         if lapsed is not None and lapsed.parent is not None:
@@ -372,11 +371,14 @@ class AppState:
             no_room = str(error)
             decisions |= {"policy": "optimal", "options": {**decisions["options"], **_FASTEST}}
             solver = self._solved(graph, decisions, should_stop)
+            kept = pin_to_affinity(solver.solve(decisions), document.placement.affinity)
+            decisions |= {"pins": dict(kept.settings.pins)}
         record = self.store.create_beside(document_id, graph.define, adapted, lapsed)
         if no_room:
-            self.store.append(record.id, record.cursor, _NO_ROOM, decisions, record.version)
+            self.store.append(record.id, record.cursor, NO_ROOM, decisions, record.version)
             record = self.store.get(record.id) or record
-            self.greet(record.id, f"No plan fits within memory at these sizes.\n{no_room}")
+            said = f"No plan fits within memory at these sizes; the split is kept as it was.\n{no_room}"
+            self.greet(record.id, said)
         elif source != "measured" and costs_value(document) == "measured":
             self.greet(record.id, _NO_PROFILE)
         return self._keep(Document(self.store, record, solver))

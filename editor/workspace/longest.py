@@ -22,6 +22,8 @@ from editor.placement.subgraphs.minimal import minimal
 from editor.text import pluralize
 from editor.workspace.sizes import Load, Progress, with_known_costs
 
+NO_ROOM = "no plan fits within memory at these sizes: the split is kept"
+"""The step of a history at sizes that fit nowhere"""
 FAR_CONTEXT = 131_072
 """Tokens of a context where nothing limits it"""
 _TRIES = 12

@@ -15,11 +15,12 @@ from editor.__main__ import main
 from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.kept import moved_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import history_list
-from editor.web.panels.verdict import over_memory
+from editor.web.panels.verdict import over_memory, verdict
 from editor.web.tasks import TaskRegistry
 from editor.web.view import colours_of
 from editor.workspace.history import Store
@@ -134,12 +135,16 @@ def test_sizes_that_fit_nowhere_open_with_a_plan_that_is_marked(tmp_path: Path) 
         longer = state.with_sizes(first.id, {"past_sequence_length": 20_000})
         assert longer.placement.settings.policy == "optimal"
         assert over_memory(longer)
-        assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes.")
+        assert not moved_ops(longer.placement, first.placement.affinity), "the split is kept"
+        said = str(verdict(longer))
+        assert "'longest-context'" in said and "policy-memory" not in said, "it was just tried"
+        assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes; ")
         with pytest.raises(EditorError, match="does not fit into the memory"):
             longer.undo()  # to the policy that has no plan
         assert longer.placement.settings.policy == "optimal"
         between = state.with_sizes(longer.id, {"past_sequence_length": 65})
         assert between.placement.settings.policy == "memory", "it fits, so that is what was wanted"
+        assert not between.placement.settings.pins
         assert "no plan fits" not in str(history_list(between)) and not over_memory(between)
         between.undo()
         assert between.placement.settings.policy == "priority"

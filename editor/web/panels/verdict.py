@@ -65,7 +65,7 @@ from editor.web.view import (
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.longest import FAR_CONTEXT, has_longest
+from editor.workspace.longest import FAR_CONTEXT, NO_ROOM, has_longest
 
 _NEAR = 1.1
 """Times a figure that was worked out, within which what was measured is not told beside it"""
@@ -276,12 +276,7 @@ def too_long(document: Document) -> str:
 def _does_not_fit_with_runtimes(document: Document, what: str) -> html.P:
     short, way = document.placement.run_memory.over_with_runtimes, _way_to_fit(document)
     if way is None and has_longest(document.placement):
-        way = html.Button(
-            "Longest context",
-            className="tool small",
-            title="Opens the model at the longest context that a split within memory holds",
-            **{"data-command": "longest-context"},
-        )
+        way = _longest()
     words = f"No room for {what} with what runtimes add: {short}"
     return _with_way(words, way, f"{ADDED}. {short}", "unfit")
 
@@ -294,6 +289,15 @@ def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
     return _with_way(words, _way_to_fit(document), "\n".join(needs), "unfit")
 
 
+def _longest() -> html.Button:
+    return html.Button(
+        "Longest context",
+        className="tool small",
+        title="Opens the model at the longest context that a split within memory holds",
+        **{"data-command": "longest-context"},
+    )
+
+
 def _way_to_fit(document: Document) -> html.A | html.Button | None:
     """Leads to a split within memory; None where the policy makes one already."""
     of = document.store.set_of(document.id)
@@ -304,6 +308,8 @@ def _way_to_fit(document: Document) -> html.A | html.Button | None:
             className="tool small",
             title=f"The page of {of.title}, whose models share the memory",
         )
+    if document.history.current.label == NO_ROOM:  # which a search within memory has told
+        return _longest() if has_longest(document.placement) else None
     if document.placement.settings.policy != "memory":
         return html.Button(
             "Split within memory",
