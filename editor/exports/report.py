@@ -201,7 +201,7 @@ def report_of(
                 "constants": memory.devices[i].constants,
                 "limit": d.memory,
                 "limit_text": d.limit_text,
-                "taken": memory.taken_by([i]),
+                "taken": memory.devices[i].peak + memory.added_by_runtime(i),
                 "at_peak": [
                     {"tensor": t.tensor, "what": t.kind, "bytes": t.bytes}
                     for t in memory.at_peak(i)[:_AT_PEAK]

@@ -534,7 +534,9 @@ class AppState:
 
     def job_options(self, document: Document) -> JobOptions:
         """What was chosen for the last measurement of a document; else what its sizes say of tokens."""
-        return next_options(document.placement, self.benchmarks.get(document.id))
+        phases = self.phased.get(document)
+        placed = phases.lengths if phases else None
+        return next_options(document.placement, self.benchmarks.get(document.id), placed)
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document.

@@ -8,7 +8,7 @@ import numpy as np
 
 from editor.arguments import MOST_TOKENS
 from editor.errors import EditorError
-from editor.graph.states import makes_one_token, prompt_at
+from editor.graph.states import Lengths, makes_one_token, prompt_at
 from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at
 from editor.sandbox.jobs import Job
@@ -34,9 +34,16 @@ class JobOptions:
     """Tokens to generate"""
 
 
-def first_options(placement: Placement) -> JobOptions:
-    """What a first measurement measures: tokens at the context of the sizes, as far as the answer fits behind it."""
+def first_options(placement: Placement, placed: Lengths | None = None) -> JobOptions:
+    """What a first measurement measures: tokens at the context of the sizes, as far as the answer fits behind it.
+
+    Args:
+        placement: the plan.
+        placed: what the phases of the model were placed for, which is measured then.
+    """
     graph, full = placement.graph, full_at(placement)
+    if placed is not None and makes_one_token(graph):
+        return JobOptions(mode="tokens", prompt=placed.prompt, new=placed.new)
     prompt = min(prompt_at(graph), MOST_TOKENS) or JobOptions.prompt
     if full is not None and full >= JobOptions.new:
         prompt = max(min(prompt, full - JobOptions.new), 1)
@@ -44,13 +51,15 @@ def first_options(placement: Placement) -> JobOptions:
     return JobOptions(mode=mode, prompt=prompt)
 
 
-def next_options(placement: Placement, last: BenchmarkState | None) -> JobOptions:
+def next_options(
+    placement: Placement, last: BenchmarkState | None, placed: Lengths | None = None
+) -> JobOptions:
     """What was chosen for the last measurement; the mode is that of the last one that has modes."""
     if last is None:
-        return first_options(placement)
+        return first_options(placement, placed)
     if last.kind in ("benchmark", "tokens", "tune"):
         return last.options
-    before = next_options(placement, last.previous)
+    before = next_options(placement, last.previous, placed)
     return replace(last.options, mode=before.mode)
 
 

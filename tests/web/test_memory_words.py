@@ -94,7 +94,7 @@ def test_a_context_is_told_by_one_count_and_for_steps_of_a_token(
     (kept,) = state_memory(document.placement)
     view = str(memory_view(document))
     size = human_bytes(kept.bytes)
-    said = f"{kept.context} tokens fit (estimate). The states take {size}, up to twice that while a step runs."
+    said = f"{kept.context} tokens fit (estimate). The states take {size} in all, up to twice that while a step runs."
     assert said in view and "Memory over one run after 127 tokens " in view
     assert context_note(document, 300)[0].startswith("300 tokens fit")
     assert context_note(document, kept.roomy_until + 1)[1] == "short"

@@ -330,6 +330,10 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     return device.description
 
 
+_NEARLY_FULL = 0.9
+"""Share of a device's memory from which its runtime is told beside the peak"""
+
+
 def _room(used: int, added: int, device: Device) -> list[Any]:
     """Memory that is needed, against the limit where there is one; ``added``: bytes of its runtime, where that is known."""
     peak = "Peak memory: the most that the device needs at a time of the run"
@@ -346,10 +350,10 @@ def _room(used: int, added: int, device: Device) -> list[Any]:
     shown = size if whole.endswith(f" {unit}") else f"{size} {unit}"
     text = f"peak {shown} of {whole}{device.taken_text}"
     if used <= device.memory:
-        over = used + added > device.memory
+        over, near = used + added > device.memory, used + added > _NEARLY_FULL * device.memory
         return [
             html.Span(text, title="; ".join(filter(None, (f"{peak}, and what it has", taken)))),
-            html.Span(taken, className="over", title=ADDED) if over else None,
+            html.Span(taken, className="over" if over else "", title=ADDED) if near else None,
         ]
     return [
         html.Span(

@@ -330,7 +330,7 @@ def at_context(placement: Placement, states: Sequence[StateMemory], tokens: int)
         elif device.lacking(taken):
             short.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
     kept = human_bytes(sum(each.kept(tokens) for each in states))
-    cache = f"The states take {kept}, up to twice that while a step runs"
+    cache = f"The states take {kept} in all, up to twice that while a step runs"
     after = f"{tokens:,} tokens"
     if over or short:
         needs = f"with what runtimes add, {joined([*over, *short])}"
@@ -436,7 +436,10 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     ]
     label = f"Memory of {state.device} from a context of 0 to {end:,} tokens"
     ends = tuple(f"{tokens:,} tokens: {human_bytes(state.needed(tokens))}" for tokens in (0, end))
-    each = f"{pluralize(state.states, 'state')}, {human_bytes(int(state.growth))} a token"
+    twice = ", up to twice that in a step" if state.growth > state.bytes_per_token else ""
+    each = (
+        f"{pluralize(state.states, 'state')}, {human_bytes(state.bytes_per_token)} a token{twice}"
+    )
     full = f"; full at about {until:,}" if until else ""
     lighter = "; pale: its runtime" if state.added else ""
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})

@@ -203,6 +203,8 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
         in_words(row[key], bool(row["assumed_speeds"])) + (" between requests" if of_rate else "")
         for row in (other, now)
     ]
+    if unsure and words[0] == words[1]:
+        return []
     would_take: list[Any] = [f" would take {words[0]} instead of {words[1]} "]
     if measured is not None:
         would_take = [f" took {measured} ", kind_badge(Kind.MEASUREMENT)]
