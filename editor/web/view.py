@@ -432,10 +432,15 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
-def tokens_run(document: Document, lengths: Lengths) -> Run | None:
-    """The newest run in which exactly this plan took a prompt of about so many tokens, and made as many more."""
-    mine = document.placement.fingerprint
-    runs = [run for run in _real_runs(document) if run.figures.get("plan") == mine]
+def tokens_run(document: Document, lengths: Lengths, plan: str) -> Run | None:
+    """The newest run in which exactly a plan took a prompt of about so many tokens, and made as many more.
+
+    Args:
+        document: has the runs.
+        lengths: of the prompt and the answer.
+        plan: ``Placement.fingerprint``.
+    """
+    runs = [run for run in _real_runs(document) if run.figures.get("plan") == plan]
     return next((run for run in runs if is_of_lengths(run, lengths)), None)
 
 

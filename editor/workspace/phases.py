@@ -115,6 +115,8 @@ class Phases:
     """The plan's policy, where nothing fits by it, and the phases are placed within memory instead"""
     shorter: int = 0
     """Tokens of a prompt that leaves room for what runtimes add, where this one leaves none; 0 where none was found"""
+    plan: str = ""
+    """``Placement.fingerprint`` of the plan that they were found for"""
     used: tuple[str, ...] = ()
     """Names of the choices that a person made the plan, the last one at the end"""
 
@@ -453,6 +455,7 @@ def _weighed(
         present,
         {each.name: found[each.name] for each in (*choices, chosen) if not each.problem},
         unprofiled,
+        plan=plan.fingerprint,
     )
 
 

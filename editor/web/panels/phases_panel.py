@@ -99,7 +99,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         for name, each in phases.placements.items()
     }
     is_present = _is_now(document, phases.present)
-    run = tokens_run(document, phases.lengths) if is_present else None
+    run = tokens_run(document, phases.lengths, phases.plan)
     measured = None if run is None else _Measured(run, phases)
     is_close, rows = _is_close(phases), phases.rows_with_present
     table = html.Table(
@@ -146,6 +146,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         )
         for name, placement in counts
     ]
+    doubts = _contradicted(measured, phases)
     notes = [note for note in phases.notes if note != phases.no_room]
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
@@ -156,13 +157,16 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     )
     return [
         _outdated(document, phases),
-        html.P([_answer(phases, moved), " ", badge], className="phases-answer"),
+        html.P(
+            [_answer(phases, moved), " ", badge, *_doubtful(doubts)],
+            className="phases-answer",
+        ),
         html.P([phases.no_room, " ", shorter_prompt(phases.shorter)], className="hint wide warn")
         if phases.no_room
         else None,
         table,
         html.P(
-            [" ".join([*notes, *_contradicted(measured, phases), said]), *_profile(phases)],
+            [" ".join([*notes, *doubts, said]), *_profile(phases)],
             className="hint wide",
         ),
         html.Table(html.Tbody(lines), className="plain"),
@@ -312,7 +316,13 @@ def _contradicted(measured: _Measured | None, phases: Phases) -> list[str]:
     if measured is None or not measured.answer:
         return []
     off = off_by(phases.present.answer / measured.answer)
-    return [f"Doubtful: measured, the present plan shows these times {off}."] if off else []
+    return [f"By what was measured, these times are {off}."] if off else []
+
+
+def _doubtful(doubts: Sequence[str]) -> list[Any]:
+    """Stands after the sentence whose seconds are far from what was measured."""
+    title = " ".join(doubts)
+    return [" ", html.Span("doubtful", className="noisy doubtful", title=title)] if doubts else []
 
 
 def _is_close(phases: Phases) -> bool:
