@@ -43,7 +43,7 @@ from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8
-from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
+from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options, plan_in_use
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.edit_queue import Pages
 from editor.web.open_request import EarlierWorkError, OpenRequest
@@ -557,6 +557,8 @@ class AppState:
                     "cancel it."
                 )
             plan = document.plan
+            if kind == "tokens":
+                plan = plan_in_use(document, self.phased.get(document))
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)

@@ -13,6 +13,7 @@ from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at
 from editor.sandbox.jobs import Job
 from editor.workspace.document import Document
+from editor.workspace.phases import Phases
 from editor.workspace.plan import Plan
 
 
@@ -61,6 +62,17 @@ def next_options(
         return last.options
     before = next_options(placement, last.previous, placed)
     return replace(last.options, mode=before.mode)
+
+
+def plan_in_use(document: Document, phases: Phases | None) -> Plan:
+    """The plan of a document, with the placement of the prompt where a placement for each phase is in use.
+
+    Args:
+        document: the plan.
+        phases: what was found for it, where both phases were placed.
+    """
+    both = None if phases is None else phases.both_with(document.placement)
+    return document.plan if both is None else Plan(both[1], both[0])
 
 
 @dataclass

@@ -170,7 +170,8 @@ def _end_text(
             benchmark.problem = f"This result is not kept with the plan. {error}"
         return f"Compared {pluralize(len(result.tensors), 'tensor')}.", 1.0
     if benchmark.kind == "tokens":
-        _keep(document, benchmark, tokens_to_keep(result))
+        own = {"own_prompt": True} if benchmark.plan.prompt is not None else {}
+        _keep(document, benchmark, tokens_to_keep(result) | own)
         if result.simulated:
             return f"Done: logits are {result.verdict}.", 1.0
         token = human_seconds(result.figures.token.median)

@@ -432,15 +432,22 @@ def measured_run(document: Document, mode: str = "") -> Run | None:
     return next(iter(fitting if mode else [*fitting, *runs]), None)
 
 
-def tokens_run(document: Document, lengths: Lengths, plan: str) -> Run | None:
+def tokens_run(
+    document: Document, lengths: Lengths, plan: str, own_prompt: bool = False
+) -> Run | None:
     """The newest run in which exactly a plan took a prompt of about so many tokens, and made as many more.
 
     Args:
         document: has the runs.
         lengths: of the prompt and the answer.
         plan: ``Placement.fingerprint``.
+        own_prompt: whether the prompt had a placement of its own.
     """
-    runs = [run for run in _real_runs(document) if run.figures.get("plan") == plan]
+    runs = [
+        run
+        for run in _real_runs(document)
+        if run.figures.get("plan") == plan and bool(run.figures.get("own_prompt")) == own_prompt
+    ]
     return next((run for run in runs if is_of_lengths(run, lengths)), None)
 
 

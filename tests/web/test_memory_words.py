@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import write_dag
 from decoders import plain_decoder
+from page_words import ended
 
 import editor
 from editor.graph.dimension_meanings import context_dim
@@ -227,6 +229,15 @@ def test_a_placement_for_each_phase_is_used_for_both(state: AppState, tmp_path: 
         assert "data-step-of='another'" not in shown
         both = used.both_with(document.placement)
         assert both is not None and not moved_ops(both[0], found.prompt.affinity)
+        options = state.job_options(document)
+        assert (options.prompt, options.new) == (64, 8), "as they were placed"
+        job = state.start_job(document, "tokens", options)
+        assert job.plan.prompt is not None and job.job.result(120).figures.first_token.median > 0
+        asyncio.run(ended(state, document.id))
+        (own,) = document.runs()
+        assert own.figures["own_prompt"]
+        shown = str(phases_panel(document, used))
+        assert shown.count("kind measurement") == 3, "in the row of a placement for each phase"
         sizes = sizes_of_step(document.graph, lengths.prompt, 0)
         opened = opened_phase(state, document, sizes, lengths, task)
         assert not moved_ops(opened.placement, found.prompt.affinity)

@@ -106,7 +106,8 @@ def _result(document: Document, benchmark: BenchmarkState) -> tuple[Any, Any]:
         return accuracy_view(found), wrong
     if benchmark.kind == "tokens":
         context = Lengths(found.prompt, found.new).before_last
-        return tokens_view(found, unsplit_lacks(placement, context)), wrong
+        own = benchmark.plan.prompt is not None
+        return tokens_view(found, unsplit_lacks(placement, context), own), wrong
     return result_view(found[0], colours_of(document), unit_of_rate(document.graph)), wrong
 
 

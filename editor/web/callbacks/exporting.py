@@ -17,6 +17,7 @@ from editor.exports.kit import kit_device, kit_note
 from editor.exports.registry import export_notes, foreign_note
 from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
+from editor.web.benchmark_state import plan_in_use
 from editor.web.packing import packed, written
 from editor.web.panels.export_menu import export_groups, notes_of_plan
 from editor.web.panels.memory_panel import prompt_note
@@ -61,7 +62,7 @@ def register(app: Dash, state: AppState) -> None:
             document = await asyncio.to_thread(state.document, document_id)
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 phases = state.phased.get(document)
-                plan = _of_both_phases(document, phases)
+                plan = plan_in_use(document, phases)
                 content = (
                     _plan_of(phases, document)
                     if what == "phases"
@@ -103,12 +104,6 @@ def _menu(state: AppState, document_id: str, drawn: dict[str, str]) -> tuple[Any
     if notes == drawn:
         raise PreventUpdate
     return export_groups(document), notes
-
-
-def _of_both_phases(document: Document, phases: Phases | None) -> Plan:
-    """The plan of a document, with the placement of the prompt where a placement for each phase is in use."""
-    both = None if phases is None else phases.both_with(document.placement)
-    return document.plan if both is None else Plan(both[1], both[0])
 
 
 def _bundle(

@@ -315,10 +315,15 @@ def result_view(result: BenchmarkResult, colours: dict[str, str], unit: str = ""
     ]
 
 
-def tokens_view(result: TokenBenchmark, lacking: Mapping[str, str] | None = None) -> list[Any]:
+def tokens_view(
+    result: TokenBenchmark, lacking: Mapping[str, str] | None = None, own_prompt: bool = False
+) -> list[Any]:
     """What tokens take on the plan and unsplit, and by the length of the context.
 
-    ``lacking``: what devices lack for the whole model at that context.
+    Args:
+        result: the measurement.
+        lacking: what devices lack for the whole model at that context.
+        own_prompt: whether the prompt ran by a placement of its own.
     """
 
     def against(each: TokenFigures) -> str:
@@ -331,7 +336,7 @@ def tokens_view(result: TokenBenchmark, lacking: Mapping[str, str] | None = None
         html.Tr(
             [
                 html.Td(
-                    "The plan"
+                    f"The plan{', its prompt placed as in Phases' if own_prompt else ''}"
                     if each is result.figures
                     else f"{each.name[:1].upper()}{each.name[1:]}"
                 ),

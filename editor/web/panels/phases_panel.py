@@ -99,8 +99,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         for name, each in phases.placements.items()
     }
     is_present = _is_now(document, phases.present)
-    run = tokens_run(document, phases.lengths, phases.plan)
-    measured = None if run is None else _Measured(run, phases)
+    measured = _measured(document, phases)
     is_close, rows = _is_close(phases), phases.rows_with_present
     table = html.Table(
         [
@@ -114,7 +113,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         ""
                         if PRESENT in same and is_present
                         else _use(document, phases, each.name, elsewhere),
-                        (measured if PRESENT in (each.name, *same) else None),
+                        next((measured[n] for n in (each.name, *same) if n in measured), None),
                         PRESENT if is_present else _BEFORE,
                     )
                     for each, same in rows
@@ -125,7 +124,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         id="phases-table",
     )
     moved = len(moved_between(phases.prompt, phases.token))
-    said = _said(document, phases, elsewhere[phases.chosen.name], is_close, measured is not None)
+    said = _said(document, phases, elsewhere[phases.chosen.name], is_close, bool(measured))
     prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
     counts = (
         [(prompt, phases.prompt), (token.capitalize(), phases.token)]
@@ -146,7 +145,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         )
         for name, placement in counts
     ]
-    doubts = _contradicted(measured, phases)
+    doubts = _contradicted(measured.get(PRESENT), phases)
     notes = [note for note in phases.notes if note != phases.no_room]
     lengths = f"prompt={phases.lengths.prompt},new={phases.lengths.new}"
     path = shlex.quote(str(document.graph.path))
@@ -355,6 +354,14 @@ class _Measured:
             kind_badge(Kind.MEASUREMENT, detail=self._details),
             html.Div(f"{self._of}{self._kind.participle} {worked_out}", className="hint"),
         ]
+
+
+def _measured(document: Document, phases: Phases) -> dict[str, _Measured]:
+    """Name of a way -> what was measured of it: of the plan that the ways were found for, and of a placement for each phase."""
+    runs = {PRESENT: tokens_run(document, phases.lengths, phases.plan)}
+    if phases.in_use(document.placement) == OWN:
+        runs[OWN] = tokens_run(document, phases.lengths, document.placement.fingerprint, True)
+    return {name: _Measured(run, phases) for name, run in runs.items() if run is not None}
 
 
 def _row(
