@@ -184,7 +184,7 @@ def _what_fills(closest: Excess, d: int, device: Device, ops: Bools, size: Float
     yield (
         f"In the closest placement that was found, {device.name} is over by {human_bytes(int(closest.over[d]))}: "
         f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
-        f"once, where the limit is {device.limit_text}."
+        f"once, without what runtimes add, where the limit is {device.limit_text}."
     )
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
         own = (

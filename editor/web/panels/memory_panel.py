@@ -399,7 +399,7 @@ def _of_prompt(known: int | None) -> list[Any]:
 def prompt_note(tokens: int) -> m.ContextNote:
     """The longest prompt at once that a plan holds, in words."""
     if tokens:
-        return {"said": f"up to about {pluralize(tokens, 'token')} fit", "look": ""}
+        return {"said": f"up to about {pluralize(tokens, 'token')} fit with this split", "look": ""}
     return {"said": "no prompt fits", "look": "over"}
 
 
