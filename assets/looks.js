@@ -2,6 +2,7 @@
    sees them; those of a later plan are compared with what Cytoscape holds. */
 
 const page = editor.page,
+  STRIPES = 20, // percent of the height of a block, for devices that have less of it. As _STRIPES of drawing/preview.py
   WORDS = 20, // letters that a block has room for
   FAR = {
     sizes: [
@@ -119,7 +120,7 @@ class Dresser {
     };
   }
 
-  /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+  /* A closed block: the colour of most of its ops, a stripe for each other one at the bottom, and how many ops each device has. */
   /** @param {Messages.NodeData} data @returns {Looks} */
   block(data) {
     const view = this.view,
@@ -138,14 +139,15 @@ class Dresser {
       if (view.pin[i]) pinned += 1;
     });
     const parts = [...shares.values()].sort((a, b) => b.count - a.count);
-    /** @type {string[]} */
-    const colours = [];
-    /** @type {string[]} */
-    const stops = [];
+    const [most, ...others] = parts,
+      colours = [most.look.fill, most.look.fill],
+      stops = ["0%", `${100 - STRIPES}%`],
+      rest = total - most.count;
     let done = 0;
-    parts.forEach((part) => {
+    others.forEach((part) => {
+      const ends = [done, done + part.count].map((count) => `${100 - STRIPES + (STRIPES * count) / rest}%`);
       colours.push(part.look.fill, part.look.fill);
-      stops.push(`${(100 * done) / total}%`, `${(100 * (done + part.count)) / total}%`);
+      stops.push(...ends);
       done += part.count;
     });
     const many = [...devices].sort((a, b) => b[1] - a[1]),

@@ -167,7 +167,7 @@ function svgFrame(node) {
   );
 }
 
-/* A block on several devices has stripes, as on the screen. */
+/* A block on several devices has stripes at its bottom, as on the screen. */
 /** @param {CyNode} node @param {string[]} defs @param {boolean} far */
 function svgNode(node, defs, far) {
   let fill = node.style("background-color");
@@ -175,7 +175,7 @@ function svgNode(node, defs, far) {
     const stops = node.data("stops").split(" "),
       name = `stripes-${node.id()}`;
     defs.push(
-      `<linearGradient id="${name}">${node
+      `<linearGradient id="${name}" x2="0" y2="1">${node
         .data("colours")
         .split(" ")
         .map((/** @type {string} */ colour, /** @type {number} */ i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`)
@@ -183,12 +183,12 @@ function svgNode(node, defs, far) {
     );
     fill = `url(#${name})`;
   }
-  const around = node.hasClass("mixed") ? node.style("text-outline-color") : "",
-    lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
+  const lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
     size = far ? parseFloat(node.style("font-size")) : 12,
-    p = node.position();
+    p = node.position(),
+    above = node.hasClass("mixed") ? 3 : 0;
   return `<g>${svgRect(node, fill, "")}${lines
-    .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15, size, node.style("color"), around))
+    .map((line, k) => svgText(line, p.x, p.y - above + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))
     .join("")}</g>`;
 }
 

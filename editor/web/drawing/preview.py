@@ -21,6 +21,8 @@ from editor.web.messages import DetailShown, View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
+_STRIPES = 0.2
+"""Share of the height of a block, for the devices that have less of it than the first"""
 _NAME, _WORDS = 12, 20
 _FAR_SIZES, _FAR_LOW = ((13, 17), (15, FAR_FONT)), 17
 """Least and most size of names from afar and from farther away, and the most in a node that is low."""
@@ -105,23 +107,27 @@ class _Picture:
         view = self.view
         places = [self.index[op] for op in ops]
         shares = Counter(view["device"][i] for i in places).most_common()
-        boxes, begin, corners = [], float(left), ' rx="5"' if len(shares) == 1 else ""
-        for device, count in shares:
-            wide = w * count / len(places)
+        (most, count), *others = shares
+        fills = [device["fill"] for device in view["devices"]]
+        boxes = [
+            f'<rect x="{left}" y="{top}" width="{w}" height="{h}" fill="{fills[most]}" rx="5"/>'
+        ]
+        begin = top + (1 - _STRIPES) * h
+        for device, number in others:
+            high = _STRIPES * h * number / (len(places) - count)
             boxes.append(
-                f'<rect x="{begin:.1f}" y="{top}" width="{wide:.1f}" height="{h}" '
-                f'fill="{view["devices"][device]["fill"]}"{corners}/>'
+                f'<rect x="{left}" y="{begin:.1f}" width="{w}" height="{high:.1f}" fill="{fills[device]}"/>'
             )
-            begin += wide
+            begin += high
         if "group" in node["classes"]:
             words = _group_words(
                 [(view["devices"][d]["name"], d, n) for d, n in shares], len(places)
             )
         else:
-            only = view["devices"][shares[0][0]]["name"]
+            only = view["devices"][most]["name"]
             room = _NAME if view["part"][places[0]] <= 99 else _NAME - 2
             words = f"{shorten_distinct(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
-        ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
+        ink, y = view["devices"][most]["ink"], y - (3 if others else 0)
         signs = _signs([device for device, _ in shares[:3]])
         name, far = node["data"]["name"], node["data"].get("far")
         return (

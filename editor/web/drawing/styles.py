@@ -113,13 +113,10 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "selector": "node.mixed",
             "style": {
                 "background-fill": "linear-gradient",
-                "background-gradient-direction": "to-right",
+                "background-gradient-direction": "to-bottom",
                 "background-gradient-stop-colors": "data(colours)",
                 "background-gradient-stop-positions": "data(stops)",
-                "color": "#ffffff",
-                "text-outline-color": "#15181c",
-                "text-outline-width": 2,
-                "text-outline-opacity": 0.85,
+                "text-margin-y": -3,  # clear of the stripes
             },
         },
         {
