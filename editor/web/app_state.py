@@ -56,7 +56,7 @@ from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private, title_of
 from editor.workspace.history import Store
-from editor.workspace.longest import NO_ROOM, longest_context, memory_settings
+from editor.workspace.longest import NO_ROOM, longest_context, memory_settings, wanted_settings
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
@@ -68,7 +68,7 @@ from editor.workspace.sizes import (
     parse_sizes,
     with_known_costs,
 )
-from editor.workspace.solver import Solver, first_decisions, settings_of
+from editor.workspace.solver import Solver, first_decisions
 
 if TYPE_CHECKING:  # it takes seconds to import
     from editor.advice.advice import Advice
@@ -348,10 +348,7 @@ class AppState:
             best_source(graph, document.devices),
             document.history.newest_called(NO_ROOM),
         )
-        settings = document.placement.settings
-        if lapsed is not None and lapsed.parent is not None:
-            settings = settings_of(self.store.decisions(document.id, lapsed.parent))
-        settings = with_known_costs(settings, source)
+        settings = with_known_costs(wanted_settings(document), source)
         decisions = first_decisions(settings, [dict(d.entry) for d in document.devices])
         known = self.store.find_at(str(graph.path), graph.sha256, graph.define, decisions)
         if known is not None:
@@ -390,8 +387,9 @@ class AppState:
             EditorError: no context fits.
             Cancelled: a person ended it.
         """
+        wanted = wanted_settings(document)
         found = longest_context(
-            document.placement,
+            replace(document.placement, settings=wanted),
             self.loader(document),
             lambda done, total, what: task.step(done, total, f"Placing it with {what}"),
             task.should_stop,
@@ -399,7 +397,7 @@ class AppState:
         resized = self.with_sizes(document.id, found.define, task.should_stop)
         settings = memory_settings(resized.placement.settings)
         resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
-        said = found.in_words(document.placement.settings)
+        said = found.in_words(wanted)
         self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())
         return resized
 

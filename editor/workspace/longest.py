@@ -20,7 +20,9 @@ from editor.placement.run_memory import RunMemory, run_memory, weight_bytes
 from editor.placement.state_memory import full_at, state_memory
 from editor.placement.subgraphs.minimal import minimal
 from editor.text import pluralize
+from editor.workspace.document import Document
 from editor.workspace.sizes import Load, Progress, with_known_costs
+from editor.workspace.solver import settings_of
 
 NO_ROOM = "no plan fits within memory at these sizes: the split is kept"
 """The step of a history at sizes that fit nowhere"""
@@ -202,6 +204,14 @@ def _within_memory(
     graph, answers = load(with_total(now.graph, {**now.graph.define, **sizes}))
     settings = with_known_costs(memory_settings(now.settings), best_source(graph, now.devices))
     return solve(graph, now.devices, settings, answers, should_stop)
+
+
+def wanted_settings(document: Document) -> Settings:
+    """The decisions of a document; of one at sizes that fit nowhere, those of the sizes before, which may fit others."""
+    lapsed = document.history.newest_called(NO_ROOM)
+    if lapsed is None or lapsed.parent is None:
+        return document.placement.settings
+    return settings_of(document.store.decisions(document.id, lapsed.parent))
 
 
 def memory_settings(settings: Settings) -> Settings:

@@ -139,6 +139,10 @@ def test_sizes_that_fit_nowhere_open_with_a_plan_that_is_marked(tmp_path: Path) 
         said = str(verdict(longer))
         assert "'longest-context'" in said and "policy-memory" not in said, "it was just tried"
         assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes; ")
+        with state.tasks.begin(longer.id, "Looking") as task:
+            longest = state.at_longest_context(longer, task)
+        assert not longest.placement.settings.pins and not over_memory(longest)
+        assert "Without the pins" not in state.greeting(longest.id), "the pins were not a person's"
         with pytest.raises(EditorError, match="does not fit into the memory"):
             longer.undo()  # to the policy that has no plan
         assert longer.placement.settings.policy == "optimal"
