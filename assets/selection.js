@@ -178,6 +178,10 @@ function select(selection) {
 function bringWanted(tries) {
   const op = page.wanted;
   if (op === undefined) return; // redrawn has brought it
+  if (!selectedOps().includes(op)) {
+    page.wanted = undefined; // something else is selected by now, or nothing
+    return;
+  }
   const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
   if (coming && tries) {
     setTimeout(() => bringWanted(tries - 1), 100);

@@ -14,10 +14,11 @@ from editor.placement.placement import Placement
 from editor.text import human_seconds, pluralize
 
 _FORMAT = "hetero-editor/tokens"
+_DOUBT = "hetero-editor/doubt"
 _MOST_BYTES = 64 << 20
 
 
-def _results(path: str) -> list[Any]:
+def results_in(path: str) -> list[Any]:
     """What `bench --json` wrote; [] for no file.
 
     Raises:
@@ -46,7 +47,7 @@ def read_measurement(
     Raises:
         ExportError: the file cannot be read, or holds no benchmark of this plan.
     """
-    results = _results(path)
+    results = results_in(path)
     tokens = tokens_of(results, placement)
     mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
     properties = {d.name: dict(d.properties) for d in placement.used_devices}
@@ -60,7 +61,7 @@ def read_measurement(
                 found.append(_brief(result))
         except (KeyError, TypeError):
             continue
-    if not found and tokens is None and path:
+    if not found and tokens is None and path and not doubt_of(results, placement):
         raise ExportError(
             f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
             "in the same way. Run `bench PLAN --json FILE` again"
@@ -159,6 +160,25 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
         "environment": dict(result["environment"]),
         "precision_notes": list(result.get("precision_notes", ())),
     }
+
+
+def doubt_to_read(placement: Placement, said: str) -> dict[str, Any]:
+    """Why the costs of a plan that was not measured are doubtful, in the form that ``doubt_of`` reads."""
+    return {"format": _DOUBT, "fingerprint": placement.fingerprint, "said": said}
+
+
+def doubt_of(results: Sequence[Any], placement: Placement) -> str:
+    """What a measurement of something else says against the costs of exactly this plan; "" for nothing."""
+    return next(
+        (
+            str(result.get("said", ""))
+            for result in results
+            if isinstance(result, dict)
+            and result.get("format") == _DOUBT
+            and result.get("fingerprint") == placement.fingerprint
+        ),
+        "",
+    )
 
 
 def tokens_of(results: Sequence[Any], placement: Placement) -> dict[str, Any] | None:

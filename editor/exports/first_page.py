@@ -55,7 +55,7 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
     """Conclusion, verdict, versions, assumptions, states, pins, rules, and fallbacks by reason, of a report's other parts."""
     return {
         "conclusion": _conclusion(placement, report, costs),
-        "verdict": _verdict(report, _room(placement), doubt_of_estimates(placement, costs)),
+        "verdict": _verdict(report, _room(placement), report["doubt"]),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
         "states": [f"{each.text()}." for each in state_memory(placement)],
@@ -129,8 +129,9 @@ def _result(
     doubts += [] if report["tokens"] else ["this plan was not measured"]
     end = f"; {joined(doubts)}." if doubts else "."
     singles = _singles(placement, costs)
-    if singles and alone not in singles and (doubt := doubt_of_estimates(placement, costs)):
-        ran = _unsplit_beside_stand_ins(report)  # estimates compare nothing
+    if singles and (doubt := report["doubt"]):
+        # Estimates compare nothing.
+        ran = "" if doubt.startswith(NOT_SPLITTING) else _unsplit_beside_stand_ins(report)
         return " ".join(filter(None, [f"{said}, doubtful: {doubt[:-1]}{end}", ran])), ""
     if not singles:
         return f"{said}: {_no_single(placement)}{end}", ""
@@ -156,6 +157,10 @@ def _result(
     return f"{said}: {words} all of it on {names[best]} ({time}, {kind}){end}", other
 
 
+NOT_SPLITTING = "Not splitting"
+"""How a sentence begins that says what the unsplit model took"""
+
+
 def _unsplit_beside_stand_ins(report: Mapping[str, Any]) -> str:
     """What the unsplit model took that ran beside a plan on stand-ins, in a sentence; "" where none did."""
     measured, here = (
@@ -170,7 +175,7 @@ def _unsplit_beside_stand_ins(report: Mapping[str, Any]) -> str:
     if not ran:
         return ""
     best = min(ran, key=lambda b: b["median"])
-    return f"Not splitting takes {human_seconds(best['median'])} on {best['device']} (measured)."
+    return f"{NOT_SPLITTING} takes {human_seconds(best['median'])} on {best['device']} (measured)."
 
 
 def doubt_of_estimates(placement: Placement, costs: Costs) -> str:

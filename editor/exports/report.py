@@ -13,7 +13,7 @@ import numpy as np
 
 from editor.devices.device import travels_as
 from editor.errors import ExportError
-from editor.exports.benchmark_file import read_measurement
+from editor.exports.benchmark_file import doubt_of, read_measurement, results_in
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import (
     boxes,
@@ -174,6 +174,7 @@ def report_of(
         },
         "measurement": whole,
         "measured_beside": beside,
+        "doubt": doubt_of(results_in(measured), placement) or doubt_of_estimates(placement, costs),
         "tokens": tokens,
         "accuracy": _accuracy(accuracy, placement),
         "fallbacks": [

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from editor.errors import ExportError
-from editor.exports.benchmark_file import kept_tokens, of_unsplit
+from editor.exports.benchmark_file import doubt_to_read, kept_tokens, of_unsplit
 from editor.exports.formats import FORMATS, WITH_WEIGHTS, ExportForm
 from editor.exports.model_copy import copied_bytes
 from editor.files import json_text, write_atomic
 from editor.placement.choices import AIMS
+from editor.web.panels.doubts import doubt_in_full
 from editor.web.tasks import Task
 from editor.web.view import measured_run
 from editor.workspace.document import Document
@@ -76,7 +77,12 @@ def _measured(document: Document) -> list[dict[str, Any]]:
     if not found:
         found += [figures["report"] for figures in own if "report" in figures][:1]
     tokens = [f for f in own if f.get("mode") == "tokens" and not f["estimated"]]
-    return found + [kept_tokens(figures) for figures in tokens[:1]]
+    doubt = "" if measured_run(document) is not None else doubt_in_full(document)
+    return [
+        *found,
+        *(kept_tokens(figures) for figures in tokens[:1]),
+        *([doubt_to_read(plan, doubt)] if doubt else []),
+    ]
 
 
 def packed(paths: Sequence[Path], folder: Path, task: Task) -> bytes:

@@ -45,7 +45,7 @@ def test_an_estimate_says_how_a_split_compares_with_not_splitting(state: AppStat
 
 
 def test_an_estimate_stands_beside_estimates_and_is_doubtful_where_they_were_wrong(
-    state: AppState,
+    state: AppState, tmp_path: Path
 ) -> None:
     """ "3.9x faster than not splitting (36.5 ms, measured)" was said of a plan with the same estimate as not splitting."""
     split = _open(state, _FAST, _CPU, {"backendName": "OpenVINO.CPU"})
@@ -67,6 +67,9 @@ def test_an_estimate_stands_beside_estimates_and_is_doubtful_where_they_were_wro
     for shown in (verdict(split), status(split), outcome(split)):
         assert why in str(shown) and "too high." in str(shown)
     assert "data-command='run-bench-profile'" in str(outcome(split)[0])
+    assert "whether a split pays is not known. Not splitting takes 100 µs" in _words(split)
+    exported = written(split, "md", tmp_path)[0].read_text()
+    assert f", doubtful: {why}" in exported and "x faster than" not in exported
     assert "'estimated '" not in _words(split), "what compares by these costs says nothing"
     (cpu,) = (way for way in unsplit_ways(split) if way.device == "CPU")
     near = {"median": 0.6 * cpu.figure, "low": 0.5 * cpu.figure, "high": 0.7 * cpu.figure}

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 from dash import html
 
+from editor.exports.first_page import NOT_SPLITTING
 from editor.placement.chosen_costs import (
     aims_at_throughput,
     as_far_off,
@@ -135,10 +136,18 @@ def unsplit_as_measured(document: Document) -> str:
     return f"{_took(best, found[best], many)}."
 
 
+def doubt_in_full(document: Document) -> str:
+    """Why the costs are doubtful, with what not splitting took; "" where they are not."""
+    doubt, measured = doubt_of_costs(document), unsplit_as_measured(document)
+    if not doubt or doubt.startswith(measured[:-1]):
+        return doubt
+    return " ".join(filter(None, [measured, doubt]))
+
+
 def _took(device: str, found: MeasuredUnsplit, many: bool) -> str:
     """What the unsplit model took: "Not splitting takes 2.88 ms on CPU (measured, noisy)"."""
     took = f"gives {human_rate(found.figure)}" if many else f"takes {human_seconds(found.figure)}"
-    return f"Not splitting {took} on {device} (measured{', noisy' if found.noisy else ''})"
+    return f"{NOT_SPLITTING} {took} on {device} (measured{', noisy' if found.noisy else ''})"
 
 
 def use_profile() -> html.Button:

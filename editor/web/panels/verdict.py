@@ -36,9 +36,8 @@ from editor.text import (
     rough_seconds,
 )
 from editor.web.panels.doubts import (
-    doubt_of_costs,
+    doubt_in_full,
     doubtful_badge,
-    unsplit_as_measured,
     way_to_better_costs,
     way_to_profile,
 )
@@ -349,13 +348,10 @@ def _said(document: Document) -> list[Any]:
     compared = _beside_unsplit_worked_out(document)
     untold = _not_measured(document, bool(compared))
     if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
-        doubt, measured = doubt_of_costs(document), unsplit_as_measured(document)
-        if doubt.startswith(measured[:-1]):
-            measured = ""
-        told = " ".join(filter(None, [measured, doubt]))
-        compared, untold = [told, " ", way_to_better_costs(document)], ""
-        if not document.placement.uses_planned:
-            compared = ["not measured. ", *compared]
+        planned = document.placement.uses_planned
+        lead = "whether a split pays is not known" if planned else "not measured"
+        told = f"{lead}. {doubt_in_full(document)} "
+        compared, untold = [told, way_to_better_costs(document)], ""
     if document.placement.settings.policy == "pipeline" and compared:
         untold = ""  # it has a remark of its own, too
     said = _sentence(*of, *compared, "; " if compared and untold else "", untold)
