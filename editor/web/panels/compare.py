@@ -218,7 +218,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         compared = now if over is None else layout.placement
         plans = {head: measured.run(compared, mode) for head, mode in modes.items()}
         speeds = [
-            speed_cell(head, runs[head], plans[head], figure) for head, figure in figure_of.items()
+            speed_cell(
+                head, runs[head], plans[head], figure, _is_badged(head, runs, measured_modes)
+            )
+            for head, figure in figure_of.items()
         ]
         if runs["throughput"] is None and runs["latency"] is not None:
             speeds[1] = at_least_cell(runs["latency"], most)
@@ -295,6 +298,11 @@ def _measured_modes(
     }
 
 
+def _is_badged(head: str, runs: Mapping[str, Any], measured_modes: Collection[str]) -> bool:
+    """Whether a figure has a badge of its kind: it was worked out, in a column where others were measured."""
+    return runs[head] is None and runs["latency"] is None and head in measured_modes
+
+
 def _name_kinds(
     cells: Sequence[html.Td],
     runs: Mapping[str, Any],
@@ -305,8 +313,8 @@ def _name_kinds(
     """Adds what the figures of a layout that was not measured are where others were: their heads do not say it then."""
     kind = kind_badge(basis.kind, detail=basis.source.capitalize())  # its source is said above
     badges = {"latency": [kind, " ", doubtful], "throughput": [kind]}
-    for cell, (head, run) in zip(cells, runs.items(), strict=True):
-        if run is None and runs["latency"] is None and head in measured_modes:
+    for cell, head in zip(cells, runs, strict=True):
+        if _is_badged(head, runs, measured_modes):
             cell.children = [*cell.children, " ", *badges[head]]
 
 

@@ -113,7 +113,9 @@ def rate(value: float, is_rough: bool = False) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) -> html.Td:
+def speed_cell(
+    mode: str, run: Run | None, plans: Run | None, figure: Figure, is_named: bool = False
+) -> html.Td:
     """A time or a rate of a layout: the measured one, with what was worked out beside it.
 
     Args:
@@ -121,9 +123,11 @@ def speed_cell(mode: str, run: Run | None, plans: Run | None, figure: Figure) ->
         run: the measurement of the layout; None where there is none.
         plans: that of the plan.
         figure: what was worked out.
+        is_named: whether a badge of its kind follows.
     """
     if run is None:
-        return html.Td(_worked_out(figure) if plans is None else _beside_measured(figure))
+        worked = _worked_out if plans is None else _beside_measured
+        return html.Td(worked(figure, is_named))
     form = figure.form
     worked_out: list[Any] = [f"{figure.bases.layout.kind.participle} {figure.words}"]
     context = of_run(run) or figure.bases.at
@@ -381,10 +385,11 @@ def _worked_out(figure: Figure, is_named: bool = False) -> list[Any]:
     return [shown, " ", _hint(_TOO_CLOSE, margin.strip())]
 
 
-def _beside_measured(figure: Figure) -> list[Any]:
+def _beside_measured(figure: Figure, is_named: bool = False) -> list[Any]:
     """A figure that was worked out where the plan was measured: it is neither faster nor slower than a measurement."""
     bases = figure.bases
-    named = "" if bases.layout.kind is bases.plan.kind else f" {bases.layout.kind}"
+    is_named = is_named or bases.layout.kind is bases.plan.kind
+    named = "" if is_named else f" {bases.layout.kind}"
     plans = Figure(figure.base, figure.base, figure.form, bases._replace(rough=bases.plan_rough))
     title = f"Not measured, as this plan is: that was {bases.plan.kind.participle} {plans.words}"
     return [html.Span(figure.words + named, title=title)]
