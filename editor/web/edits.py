@@ -238,12 +238,12 @@ def use_phase(document: Document, phases: Phases | None, name: str) -> Phases:
     try:
         chosen = with_phase(document.placement, phases.placements[name])
         document.adopt(f"{name}: {phase}", chosen.settings)
-    except EditorError as error:
+    except EditorError:
         if (opened := prompt_at(document.graph)) <= made_for:
             raise
         raise EditorError(
             f"{name!r} is placed for {made_for:,} tokens, and has no room for the {opened:,} of the sizes that are open: "
-            f"place both phases with a prompt of {opened:,} or more, or open a token of {made_for:,} first.\n{error}"
+            f"place both phases with a prompt of {opened:,} or more, or open a token of {made_for:,} first."
         ) from None
     return phases.using(name)
 

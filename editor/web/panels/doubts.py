@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from dash import html
 
 from editor.exports.first_page import NOT_SPLITTING
+from editor.placement.choices import COST_POLICIES
 from editor.placement.chosen_costs import (
     aims_at_throughput,
     as_far_off,
@@ -14,7 +16,7 @@ from editor.placement.chosen_costs import (
     unprofiled,
 )
 from editor.placement.costs import Costs
-from editor.text import human_rate, human_seconds, off_by
+from editor.text import human_rate, human_seconds, joined, off_by
 from editor.web.view import (
     MeasuredUnsplit,
     costs_value,
@@ -162,9 +164,34 @@ def way_to_better_costs(document: Document) -> html.Button:
     names = unprofiled(document.placement, plan_costs(document)[0])
     lacking = [device for device in document.devices if device.name in names]
     if lacking and all(device.planned for device in lacking):
-        kit = {"data-command": "show-kits", "title": "A script that measures a device where it is"}
-        return html.Button("Measurement kit", className="link", **kit)
-    words = "Profile again" if costs_value(document) == "measured" else "Profile"
+        return _kit()
+    return _profile("Profile again" if costs_value(document) == "measured" else "Profile")
+
+
+def left_out_by_estimate(document: Document) -> list[Any]:
+    """Says of which devices an estimate decided that they have no ops, where estimates are off, and what measures them."""
+    placement, costs = document.placement, plan_costs(document)[0]
+    if placement.settings.policy not in COST_POLICIES or not costs.profiled:
+        return []
+    allowed = placement.constraints.allowed[placement.placed_ops]
+    left = [
+        device
+        for i, device in enumerate(document.devices)
+        if not (costs.profiled[i] or placement.op_counts[device.name]) and allowed[:, i].any()
+    ]
+    if not left or not estimates_off(document):
+        return []
+    names = joined([device.name for device in left])
+    said = f"; {names} {'is' if len(left) == 1 else 'are'} left out by an estimate, which may be far off. "
+    return [said, _kit() if all(device.planned for device in left) else _profile("Profile")]
+
+
+def _kit() -> html.Button:
+    kit = {"data-command": "show-kits", "title": "A script that measures a device where it is"}
+    return html.Button("Measurement kit", className="link", **kit)
+
+
+def _profile(words: str) -> html.Button:
     return html.Button(words, className="link", **{"data-command": "run-bench-profile"})
 
 

@@ -257,9 +257,9 @@ def context_slider(document: Document, states: Sequence[StateMemory]) -> html.Di
         return None
     now = document.graph.define[name]
     most = min(most_positions(document.graph), max(FAR_CONTEXT, 2 * now))
-    usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.5)}
-    full = {each.roomy_until for each in growing if each.roomy_until is not None}
-    usual |= {now, min(full, default=now)}
+    usual = {int(share * 2**power) for power in range(7, 24) for share in (1, 1.25, 1.5, 1.75)}
+    full = min((each.roomy_until for each in growing if each.roomy_until is not None), default=now)
+    usual |= {now, *(int(share * full) for share in (0.8, 0.9, 0.95, 1, 1.05, 1.1))}
     steps = sorted(tokens for tokens in usual if tokens <= max(most, now))
 
     def said(tokens: int) -> tuple[str, str]:

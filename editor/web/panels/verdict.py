@@ -38,6 +38,7 @@ from editor.text import (
 from editor.web.panels.doubts import (
     doubt_in_full,
     doubtful_badge,
+    left_out_by_estimate,
     way_to_better_costs,
     way_to_profile,
 )
@@ -283,7 +284,7 @@ def _does_not_fit_with_runtimes(document: Document, what: str) -> html.P:
 def _does_not_fit(document: Document, over: Mapping[str, int]) -> html.P:
     limits = {d.name: d.limit_text for d in document.devices}
     needs = [f"{name} needs {human_bytes(size)} of {limits[name]}" for name, size in over.items()]
-    more = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
+    more = f", and {pluralize(len(needs) - 1, 'more device')}" if len(needs) > 1 else ""
     words = f"Does not fit: {needs[0]}{more}"
     return _with_way(words, _way_to_fit(document), "\n".join(needs), "unfit")
 
@@ -336,7 +337,13 @@ def _said(document: Document) -> list[Any]:
         )
         return [
             _headline(now, way_to_profile(document) or doubtful_badge(document)),
-            _sentence(said, *beside, _rate_too(document, figures), _other_runs(document, now.run)),
+            _sentence(
+                said,
+                *beside,
+                _rate_too(document, figures),
+                _other_runs(document, now.run),
+                *left_out_by_estimate(document),
+            ),
         ]
     if not now.figure:
         return [
@@ -348,13 +355,15 @@ def _said(document: Document) -> list[Any]:
     compared = _beside_unsplit_worked_out(document)
     untold = _not_measured(document, bool(compared))
     if compared and doubtful is not None:  # costs that a measurement contradicts compare nothing
-        planned = document.placement.uses_planned
-        lead = "whether a split pays is not known" if planned else "not measured"
+        lead = "not measured"
+        if document.placement.uses_planned:
+            lead = f"whether a split pays is not known, as {_absent(document)}"
         told = f"{lead}. {doubt_in_full(document)} "
         compared, untold = [told, way_to_better_costs(document)], ""
     if document.placement.settings.policy == "pipeline" and compared:
         untold = ""  # it has a remark of its own, too
-    said = _sentence(*of, *compared, "; " if compared and untold else "", untold)
+    link = "; " if compared and untold else ""
+    said = _sentence(*of, *compared, link, untold, *left_out_by_estimate(document))
     return [_headline(now._replace(beside=""), doubtful), said, _assumptions(now.assumptions)]
 
 
@@ -389,12 +398,17 @@ def _not_measured(document: Document, is_compared: bool) -> str:
         return "not measured"
     placement = document.placement
     if placement.uses_planned:
-        planned = [d.name for d in placement.used_devices if d.planned]
-        which = f"{planned[0]} is" if len(planned) == 1 else "planned devices are"
-        return f"{which} not on this machine: Benchmark checks results, not speed"
+        return f"{_absent(document)}: Benchmark checks results, not speed"
     if _alone(document):
         return "not split, not measured: Benchmark measures it"
     return f"not measured: Benchmark {'measures it' if is_compared else 'compares it with not splitting'}"
+
+
+def _absent(document: Document) -> str:
+    """Says which devices of the plan are not here: "NPU is not on this machine"."""
+    planned = [d.name for d in document.placement.used_devices if d.planned]
+    which = f"{planned[0]} is" if len(planned) == 1 else "planned devices are"
+    return f"{which} not on this machine"
 
 
 def _beside_unsplit_worked_out(document: Document) -> list[Any]:
