@@ -879,3 +879,20 @@ def test_devices_are_introduced_with_their_runtime(page: Page, show: Show) -> No
     says(page.locator("#hover .hover-row").first, "ONNX Runtime")
     page.click("role=tab[name=Devices]")
     says(page.locator(".device-form legend").first, "ONNX Runtime")
+
+
+def test_what_was_found_is_let_go_and_stays_so(page: Page, show: Show) -> None:
+    """Four seconds after Escape, the block of the first op that had been found was selected, and a key painted all of it."""
+    model = str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    page.goto(show(model, "HETERO:CPU,OpenVINO.CPU", batch=1, sequence=8))
+    ready(page)
+    page.keyboard.press("Control+f")
+    page.keyboard.type("softmax")
+    says(page.locator("#search-note"), "select all")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator("#inspector").get_by_text("ops selected")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#inspector").get_by_text("Time per device")).to_be_visible()
+    page.wait_for_timeout(5_000)  # blocks that are opened for an op are waited for that long
+    expect(page.locator("#inspector").get_by_text("Time per device")).to_be_visible()
+    assert page.evaluate("heteroCy.$(':selected').length") == 0
