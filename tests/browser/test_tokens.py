@@ -262,14 +262,14 @@ def test_a_way_to_place_both_phases_is_made_the_plan(
     assert editor.load_plan(saved.value.path()).prompt is not None
     says(page.locator("#notice"), "It has both placements that Phases found")
     use.click()
-    expect(
-        result.get_by_text("The present plan is “one placement, best for the prompt”.")
-    ).to_be_visible()
+    present = result.get_by_text("The present plan is “one placement, best for the prompt”.")
+    expect(present).to_be_visible()
     expect(outdated).to_be_hidden()
     says(page.locator("#history"), "one placement, best for the prompt: the tokens")
     page.click("#undo")
     expect(result.get_by_text("The present plan is that of the tokens.")).to_be_visible()
     page.get_by_role("button", name="Redo").click()
+    expect(present).to_be_visible()
     expect(outdated).to_be_hidden()
     page.click("#phases-start")
     same = result.get_by_text("One placement for both phases is best. It is the present plan.")

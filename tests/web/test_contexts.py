@@ -20,6 +20,7 @@ from editor.web.app_state import AppState
 from editor.web.benchmark_state import first_options
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
+from editor.web.edits import use_phase
 from editor.web.open_request import OpenRequest
 from editor.web.panels.compare import compare_view
 from editor.web.panels.devices import outcome
@@ -32,6 +33,7 @@ from editor.web.panels.verdict import verdict
 from editor.web.panels.versions import label_of_version
 from editor.web.view import measured_medians
 from editor.workspace.document import Document
+from editor.workspace.phases import PRESENT as PRESENT_PHASES
 
 
 @pytest.fixture
@@ -319,3 +321,22 @@ def test_phases_say_that_pins_hold_in_each_way(state: AppState, document: Docume
     assert "Each way holds" not in shown()
     document.pin(document.placement.placed_ops[:3].tolist(), "OpenVINO.CPU")
     assert "Each way holds the 3 pins of the plan." in shown()
+
+
+def test_a_plan_that_does_not_fit_is_the_one_before_once_another_is_used(
+    state: AppState, tight: Document
+) -> None:
+    """It was called the present plan beside the one that had taken its place, and no later change made the table outdated."""
+    with state.tasks.begin(tight.id, "Placing") as task:
+        phases = state.phases(tight, Lengths(100, 300), task)
+    assert phases.present.problem and phases.chosen.name != PRESENT_PHASES
+    before = str(phases_view(tight, phases))
+    assert f"'{PRESENT_PHASES}'" in before and "data-step-of='another'" not in before
+    used = use_phase(tight, phases, phases.chosen.name)
+    shown = str(phases_view(tight, used))
+    assert f"'{PRESENT_PHASES}'" not in shown and "'the plan before, for both'" in shown
+    assert "It is the present plan." in shown and "data-step-of='another'" not in shown
+    ops = tight.placement.placed_ops
+    moved = ops[tight.placement.assignment.device[ops] == 0][:1]
+    tight.pin(moved.tolist(), tight.devices[1].name)
+    assert "data-step-of='another'" in str(phases_view(tight, used))

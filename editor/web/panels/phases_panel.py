@@ -98,7 +98,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
         name: len(moved_ops(document.placement, of_phase(document.graph, each).affinity))
         for name, each in phases.placements.items()
     }
-    is_present = _is_now(document, phases.present)
+    is_present = _is_present(document, phases)
     measured = _measured(document, phases)
     is_close, rows = _is_close(phases), phases.rows_with_present
     table = html.Table(
@@ -227,7 +227,7 @@ def _said(
     if elsewhere and used in ("", phases.chosen.name):
         are = "is" if elsewhere == 1 else "are"
         present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
-    pins = len(document.placement.settings.pins) if _is_now(document, phases.present) else 0
+    pins = len(document.placement.settings.pins) if _is_present(document, phases) else 0
     held = f" Each way holds the {pluralize(pins, 'pin')} of the plan." if pins else ""
     return f"{best} {present}{held}"
 
@@ -266,16 +266,23 @@ def _profile(phases: Phases) -> list[Any]:
     return [" ", html.Button(words, id="phases-profile", className=look, title=title)]
 
 
-def _is_now(document: Document, choice: PhaseChoice) -> bool:
-    """Whether the plan has the devices that a way has in its phase; also where those are not known."""
+def _is_present(document: Document, phases: Phases) -> bool:
+    """Whether the plan is still the one that the ways were found for; where that does not fit, its devices are not known."""
+    if phases.present.devices:
+        return _has(document, phases.present)
+    return document.placement.fingerprint == phases.plan
+
+
+def _has(document: Document, choice: PhaseChoice) -> bool:
+    """Whether the plan has the devices that a way is known to have in its phase."""
     placement = document.placement
     devices = tuple(placement.assignment.device[placement.placed_ops].tolist())
-    return not choice.devices or devices == choice.devices[tokens_of_step(document.graph) == 1]
+    return bool(choice.devices) and devices == choice.devices[tokens_of_step(document.graph) == 1]
 
 
 def _outdated(document: Document, phases: Phases) -> html.Div:
     """Says that the plan has changed since, and is none of the ways."""
-    same = any(_is_now(document, each) for each in (phases.present, *phases.choices))
+    same = _is_present(document, phases) or any(_has(document, each) for each in phases.choices)
     return html.Div(
         "The plan has changed since: place both phases again.",
         className="outdated",
