@@ -47,6 +47,8 @@ class Longest:
     """Of the past at these sizes"""
     is_roomy: bool
     """Whether what runtimes add has room, too, as estimated"""
+    reach: int = 0
+    """Tokens until which its split goes on, as estimated; 0 where that is not known"""
 
     def in_words(self, before: Settings) -> str:
         """Says how long it is, and what has changed to hold it.
@@ -59,6 +61,8 @@ class Longest:
             f"The longest context found: {pluralize(self.tokens, 'token')}, {room} room for what runtimes add. A prompt of "
             "that many at once may need more."
         )
+        if self.reach > self.tokens:
+            said += f" The split goes on to about {pluralize(self.reach, 'token')}."
         if before.policy != "memory":
             labels = [
                 policy_label(policy, before.policy_options) for policy in ("memory", before.policy)
@@ -126,8 +130,8 @@ def _bisected(
         if placement is None or (is_roomy and placement.run_memory.over_with_runtimes):
             high = tokens
         else:
-            low, found = tokens, Longest(placement.graph.define, tokens, is_roomy)
             reach = (full_at(placement) or 0) if is_roomy else 0
+            low, found = tokens, Longest(placement.graph.define, tokens, is_roomy, reach)
         if low < reach < high:  # this very split goes on until there
             tokens = reach
         elif high <= _CLOSE * low or high - low <= 1:

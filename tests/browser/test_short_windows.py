@@ -41,7 +41,7 @@ def test_the_verdict_of_a_pipeline_is_not_cut(fresh: Page) -> None:
     page.click("role=tab[name=Benchmark]")
     page.select_option("#policy", "pipeline")
     sentence = page.locator("#verdict .sentence")
-    says(sentence, re.compile("; a single answer may take longer|not splitting "))
+    says(sentence, re.compile("; its stages share a processor and take turns|not splitting "))
     assert sentence.evaluate(
         "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
     )

@@ -230,7 +230,8 @@ def test_pipeline_says_what_it_shortens(document: Document) -> None:
     document.set_automatic("pipeline", {}, "minimal")
     said = verdict_of(document)
     assert "Pipeline shortens the time between two answers; a single one may take longer." in said
-    assert ("; a single answer may take longer" in said) is ("not splitting (" not in said)
+    assert "Its stages share a processor and take turns." in said, "both run on the CPU"
+    assert ("; its stages share a processor" in said) is ("not splitting (" not in said)
 
 
 def test_where_the_policy_aims_at_throughput_the_figure_is_one(

@@ -53,10 +53,10 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     tokens = found.graph.define[name]
     room = "with" if has_room else "without"
     said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
-    said += (
-        "A prompt of that many at once may need more. The policy is “Optimal within memory” here; "
-    )
-    said += "it was “Priority: first capable device”. "
+    said += "A prompt of that many at once may need more. "
+    if has_room and (reach := full_at(found.placement) or 0) > tokens:
+        said += f"The split goes on to about {reach:,} tokens. "
+    said += "The policy is “Optimal within memory” here; it was “Priority: first capable device”. "
     assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
     over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes

@@ -20,6 +20,7 @@ from editor.graph.states import (
 )
 from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
+from editor.placement.costs import processors
 from editor.placement.energy import energy_of
 from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
@@ -181,14 +182,17 @@ def verdict(document: Document) -> list[Any]:
 
 def _of_pipeline(document: Document, said: html.P) -> html.P:
     """A sentence with what the policy does not aim at; its title has all of it."""
+    aim = "Pipeline shortens the time between two answers; a single one may take longer."
+    remark = "; a single answer may take longer"
     if unit_of_rate(document.graph) == TOKENS_PER_SECOND:  # the figure is "of all sequences" then
-        more = _sentence(*said.children)
         aim = "Pipeline aims at the tokens of all sequences; those of a single one may take longer."
-    else:
-        compared = "not splitting (" in said.title  # there is no room for both
-        remark = [] if compared else ["; a single answer may take longer"]
-        more = _sentence(*said.children, *remark)
-        aim = "Pipeline shortens the time between two answers; a single one may take longer."
+        remark = ""
+    used = document.placement.used_numbers
+    if len(used) > 1 and len(set(processors(document.devices)[used].tolist())) == 1:
+        remark = "; its stages share a processor and take turns"
+        aim += " Its stages share a processor and take turns."
+    compared = "not splitting (" in said.title  # there is no room for both
+    more = _sentence(*said.children, *([remark] if remark and not compared else []))
     more.title = f"{said.title}. {aim}"
     return more
 
