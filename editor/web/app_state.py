@@ -374,7 +374,7 @@ class AppState:
         if no_room:
             self.store.append(record.id, record.cursor, NO_ROOM, decisions, record.version)
             record = self.store.get(record.id) or record
-            said = f"No plan fits within memory at these sizes; the split is kept as it was.\n{no_room}"
+            said = f"No plan fits within memory at these sizes; the split is kept as it was, by pins.\n{no_room}"
             self.greet(record.id, said)
         elif source != "measured" and costs_value(document) == "measured":
             self.greet(record.id, _NO_PROFILE)
