@@ -31,6 +31,8 @@ def test_bars_of_peak_memory_have_the_limit_as_a_line(
     bar, line = (limited.locator(tag).bounding_box() for tag in ("i", "s"))
     assert bar and line
     assert (bar["width"] < line["width"]) == fits
+    runtime = limited.locator("em").bounding_box()
+    assert runtime and runtime["width"] > bar["width"] and runtime["height"] == bar["height"]
     assert abs(bar["width"] / line["width"] - float(peak) / memory) < 0.01
     expect(far.get_by_text("0 B of 64 GB")).to_be_visible()
     expect(far.locator("s")).to_have_count(0)  # too far beyond what is drawn
