@@ -531,9 +531,9 @@ def test_a_slider_chooses_the_context_that_is_planned_for(
     expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    says(said, "192 tokens")
+    says(said, "160 tokens")
     page.get_by_role("button", name="place both phases").click()
-    expect(page.locator("#phases-table").get_by_text("of a prompt of 192")).to_be_visible(
+    expect(page.locator("#phases-table").get_by_text("of a prompt of 160")).to_be_visible(
         timeout=30_000
     )
 
