@@ -57,7 +57,7 @@ class PhaseChoice:
     answer: float
     """seconds of the whole answer"""
     extra_weights: Mapping[str, int]
-    """Device -> bytes of weights that only the prompt has there"""
+    """Device -> bytes of weights that the subgraphs hold there which only the prompt has"""
     problem: str
     """Why it cannot be; "" where it can"""
     devices: tuple[tuple[int, ...], ...] = ()

@@ -79,7 +79,10 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             title="The mean of the first and the last step of one token",
         ),
         html.Th("State moves", title="Once, from where the prompt leaves it"),
-        html.Th("Weights kept twice", title="Of ops that the phases have on different devices"),
+        html.Th(
+            "Weights kept twice",
+            title="Of subgraphs that only the prompt has; those that both phases have alike are kept once",
+        ),
         html.Th(
             "Peak memory",
             title="What either phase needs at most, estimated, without what runtimes add",
@@ -371,6 +374,12 @@ def _measured(document: Document, phases: Phases) -> dict[str, _Measured]:
     return {name: _Measured(run, phases) for name, run in runs.items() if run is not None}
 
 
+def _on_each(sizes: Mapping[str, int]) -> str:
+    """Bytes by device, each of which stays on one line: "36.7 MB on A, 38 MB on B"."""
+    said = [f"{human_bytes(size)} on {name}" for name, size in sizes.items() if size]
+    return ", ".join(each.replace(" ", "\u00a0") for each in said)
+
+
 def _row(
     choice: PhaseChoice,
     same: Sequence[str],
@@ -393,8 +402,7 @@ def _row(
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
         return html.Tr([name, html.Td(words, colSpan=7, className="reason lines")])
-    extra = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.extra_weights.items())
-    peaks = ", ".join(f"{human_bytes(size)} on {d}" for d, size in choice.peaks.items() if size)
+    extra, peaks = map(_on_each, (choice.extra_weights, choice.peaks))
     first, token, answer = (
         choice.in_words(each) for each in (choice.first_token, choice.token, choice.answer)
     )
