@@ -172,7 +172,7 @@ def test_prompt_and_tokens_are_placed_and_opened(
     expect(table.get_by_text("at 64 to 70 tokens of context")).to_be_visible()
     expect(page.get_by_role("cell", name="Prompt of 64, each token")).to_be_visible()
     expect(table.get_by_role("columnheader", name="Peak memory")).to_be_visible()
-    expect(table.get_by_text(re.compile(r"^[\d.]+ [kM]B on Card$"))).to_be_visible()
+    expect(table.get_by_text(re.compile(r"^[\d.]+\s[kM]B\son\sCard$"))).to_be_visible()
     fill_lengths(page, 4096, 8)
     page.click("#phases-start")
     within = page.locator("#phases-result").get_by_text("Placed within memory, as by Priority it")
