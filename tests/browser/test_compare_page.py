@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES, write_dag
-from pages import Server, act, ready, says, says_exactly
+from pages import Server, act, ready, says, says_exactly, until
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from editor.placement.placement import Settings
@@ -299,3 +299,34 @@ def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours
     now, fewest = page.evaluate(fills)
     assert now != fewest
     assert len(set(now)) >= 3 and len(set(fewest)) >= 3
+
+
+def test_layouts_side_by_side_follow_the_window_until_somebody_moves_them(
+    page: Page, server: Server, server_state: AppState, tmp_path: Path
+) -> None:
+    """They kept the place of a wide window in a narrow one, where half of them was out of sight."""
+    model = write_dag(tmp_path / "dag.onnx", [[i - 1] if i else [] for i in range(40)])
+    document = server_state.create(server_state.load(model, {}), TABLE, Settings())
+    document.keep_layout("before")
+    document.paint([20], 1)
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    page.goto(f"{server.url}/d/{document.id}")
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    page.wait_for_selector("#compare-table")
+    for name in ("this plan", "before"):
+        page.click(f"[data-pane='{name}']")
+    page.click("#panes-open")
+    expect(page.locator("#panes figure").nth(1)).to_be_visible()
+    in_the_middle = (
+        "() => { const { cy } = heteroPanes.graphs[0], at = cy.nodes('.op')[20].renderedPosition(); "
+        "return Math.abs(at.x / cy.width() - 0.5) + Math.abs(at.y / cy.height() - 0.5) < 0.15; }"
+    )
+    until(page, f"({in_the_middle})()")
+    page.set_viewport_size({"width": 1000, "height": 640})
+    until(page, f"heteroPanes.graphs[0].cy.width() < 600 && ({in_the_middle})()")
+    moved = "() => { const { cy } = heteroPanes.graphs[0]; cy.panBy({ x: 40, y: 0 }); return cy.pan().x; }"
+    at = page.evaluate(moved)
+    page.set_viewport_size({"width": 1400, "height": 900})
+    until(page, "heteroPanes.graphs[0].cy.width() > 600")
+    assert page.evaluate("() => heteroPanes.graphs[0].cy.pan().x") == at

@@ -70,8 +70,9 @@ def test_open_tables_leave_a_laptop_the_whole_graph(fresh: Page) -> None:
 
 
 def test_first_steps_are_in_reach(fresh: Page) -> None:
-    fresh.locator(".first-steps summary").click()
     steps = fresh.locator(".first-steps li")
+    if not steps.first.is_visible():  # they are open on the first model of a server
+        fresh.locator(".first-steps summary").click()
     expect(steps.nth(1)).to_be_visible()
     says(steps.nth(1), "Press 2 for ONNX Runtime")
 

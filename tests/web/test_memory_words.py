@@ -25,6 +25,7 @@ from editor.web.edits import use_phase
 from editor.web.open_request import OpenRequest
 from editor.web.panels import inspector
 from editor.web.panels.compare import compare_view
+from editor.web.panels.devices import device_list
 from editor.web.panels.memory_panel import context_note, memory_view
 from editor.web.panels.phases_panel import phases_panel
 from editor.web.panels.status import status
@@ -61,13 +62,31 @@ def test_a_plan_that_has_no_room_for_what_runtimes_add_does_not_just_fit(
     assert f"Td('{full_at(tight.placement):,}')" in compared and "'Fits '" in compared
     view = str(memory_view(tight))
     needs = f"A needs {said.removesuffix(' on A')}"
-    assert f"127 tokens do not fit: with what runtimes add, {needs} (estimate). " in view
+    assert f"127 tokens do not fit: {needs}, with its runtime (estimate). " in view
     assert "with its runtime', className='short'" in view
     roomy = decoder(state, tmp_path, 10_000 * taken)
     assert roomy.placement.run_memory.over_with_runtimes == ""
     assert "runtimes add" not in str(verdict(roomy)) + str(memory_view(roomy))
     over = decoder(state, tmp_path, peak - 1)
     assert over.placement.run_memory.over_with_runtimes == "", "it does not fit at all"
+
+
+def test_a_device_that_is_nearly_full_says_what_it_takes_with_its_runtime(
+    state: AppState, tmp_path: Path
+) -> None:
+    """That stood in a tooltip, until a device was said to be full."""
+    memory = decoder(state, tmp_path, None).placement.run_memory
+    taken = memory.taken_by([0])
+    said = f"Span(children='about {human_bytes(taken)} with its runtime', className='{{}}', title="
+    listed = {
+        limit: str(device_list(decoder(state, tmp_path, limit)))
+        for limit in (2 * taken, taken + 1, taken - 1, memory.peaks["A"] - 1)
+    }
+    roomy, full, short, over = listed.values()
+    assert said.format("") in full and said.format("over") in short
+    for text in (roomy, over):
+        assert "with its runtime', className" not in text
+    assert "Over its memory: " in over
 
 
 def test_a_prompt_without_room_for_what_runtimes_add_does_not_fit(
@@ -151,10 +170,12 @@ def test_first_steps_name_memory_and_tokens(state: AppState, tmp_path: Path) -> 
     said = str(inspector.plan(decoder(state, tmp_path, None)))
     assert "choose the policy Optimal within memory. The state grows with the context" in said
     assert "in mode Tokens over a prompt" in said
+    assert "open=True" in said
     plain = write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(4)])
     said = str(inspector.plan(state.open(OpenRequest(str(plain), [{"backendName": "CPU"}]))))
     assert "choose the policy Optimal within memory." in said
     assert "Tokens" not in said and "The state grows" not in said
+    assert "open=False" in said, "it is the second model of this workspace"
 
 
 def test_a_selection_says_what_it_takes_along(state: AppState, tmp_path: Path) -> None:

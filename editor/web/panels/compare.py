@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from dash import html
@@ -63,6 +64,8 @@ from editor.workspace.layouts import (
 )
 
 _MOST_REASONS = 4
+_FIRST, _LAST = (-1.0,), (2.0,)
+"""Ranks beside those of bars: of the plan, and of what has no speed"""
 _COMPARED = "the plan compared"
 """What the plan of a comparison is called once the plan has changed; as in `assets/graph.js`."""
 
@@ -135,7 +138,9 @@ def compare_panel(document: Document) -> html.Div:
 
 
 def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") -> list[Any]:
-    """The table of figures; differences are against the plan that is the first of the layouts.
+    """The table of figures: the plan, which is the first of the layouts, then the others from the best to the last.
+
+    Differences are against the plan.
 
     Args:
         document: whose layouts they are.
@@ -162,36 +167,27 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     measured_modes = _measured_modes(measured, layouts, modes)
     energy, grows = _more_columns(document)
     columns = 8 + energy + grows
-    rows, bars, doubtful = [], list[Bar](), doubtful_badge(document)
+    rows, bars = list[tuple[tuple[float, ...], html.Tr]](), list[Bar]()
+    doubtful = doubtful_badge(document)
     twins, at = duplicate_layouts(layouts), measured.context_of_sizes(layouts)
-    for layout in layouts:
+    for layout in (each for each in layouts if each.name not in twins):
         if layout.placement is None:
-            rows.append(_not_placed(document, layout, columns))
-            continue
-        if layout.name in twins:
+            rows.append((_LAST, _not_placed(document, layout, columns)))
             continue
         own_costs, own_basis = layout_costs(document, layout)
         row = figures(layout.placement, own_costs)
         mine = layout.name == PRESENT
         unable = [] if mine else layout.placement.forced_ops
-        again = (
-            html.Div("its decisions, solved with the present costs", className="hint")
-            if not (mine or layout.ready_made or layout.is_step)
-            and layout.settings.policy in COST_POLICIES
-            else None
-        )
+        name = _plan_name(step, present) if mine else layout.name
         over = over_memory_mark(layout) or _no_room_mark(layout)
         title = html.Td(
             [
-                html.Span(
-                    _plan_name(step, present) if mine else layout.name,
-                    title=MEANT.get(layout.name),
-                ),
+                html.Span(name, title=MEANT.get(layout.name)),
                 _by_what(layout, own_basis),
                 over,
                 _alike(layout, twins),
                 _other_devices(layout),
-                again,
+                None if mine else _solved_again(layout),
                 forced_hint(layout.placement) if mine else None,
                 _audited(layout),
                 *(_reasons(now, layout.placement) if layout.name == BY_OPENVINO else ()),
@@ -232,28 +228,31 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             words = why_no_speed(layout.placement)
             speeds = [html.Td(words, colSpan=len(speeds), className="warn")]
         else:
-            name = _plan_name(step, present) if mine else layout.name
             bars.append(Bar(layout.name, figure_of[aim], runs[aim], name, over is None))
+        place = _FIRST if mine else _LAST if unable else bars[-1].rank(aim)
         rows.append(
-            html.Tr(
-                [
-                    html.Td(_tick(layout.name, step if mine else "", step != present)),
-                    title,
-                    html.Td(spread_of_ops(row["ops"], colours)),
-                    count_cell(row["subgraphs"], counted["subgraphs"], str),
-                    count_cell(row["transfers"], counted["transfers"], str),
-                    count_cell(
-                        row["moved"],
-                        counted["moved"],
-                        human_bytes,
-                        f" + {row['unknown']} of unknown size" if row["unknown"] else "",
-                    ),
-                    *speeds,
-                    *([_context(layout.placement)] if grows else []),
-                    _pins(layout, row["pins"]),
-                    html.Td([] if mine else _buttons(now, layout), className="buttons"),
-                ],
-                className="over-memory" if over is not None else "",
+            (
+                place,
+                html.Tr(
+                    [
+                        html.Td(_tick(layout.name, step if mine else "", step != present)),
+                        title,
+                        html.Td(spread_of_ops(row["ops"], colours)),
+                        count_cell(row["subgraphs"], counted["subgraphs"], str),
+                        count_cell(row["transfers"], counted["transfers"], str),
+                        count_cell(
+                            row["moved"],
+                            counted["moved"],
+                            human_bytes,
+                            f" + {row['unknown']} of unknown size" if row["unknown"] else "",
+                        ),
+                        *speeds,
+                        *([_context(layout.placement)] if grows else []),
+                        _pins(layout, row["pins"]),
+                        html.Td([] if mine else _buttons(now, layout), className="buttons"),
+                    ],
+                    className="over-memory" if over is not None else "",
+                ),
             )
         )
     return [
@@ -267,13 +266,20 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         html.Table(
             [
                 html.Thead(html.Tr(_head(basis, energy, grows, unit, measured_modes, doubtful))),
-                html.Tbody(rows),
+                html.Tbody([row for _, row in sorted(rows, key=itemgetter(0))]),
             ],
             className="plain",
             id="compare-table",
         ),
         *layout_chart(aim, bars, unit),
     ]
+
+
+def _solved_again(layout: Layout) -> html.Div | None:
+    """Says that a layout which somebody kept is not as it was then: its policy reads costs."""
+    if layout.ready_made or layout.is_step or layout.settings.policy not in COST_POLICIES:
+        return None
+    return html.Div("its decisions, solved with the present costs", className="hint")
 
 
 def _not_placed(document: Document, layout: Layout, columns: int) -> html.Tr:

@@ -77,6 +77,11 @@ class Bar(NamedTuple):
     fits: bool = True
     """Whether no device needs more memory than it has"""
 
+    def rank(self, mode: str) -> tuple[bool, bool, float]:
+        """Less for a better one: what was measured comes first, what does not fit last of its kind."""
+        value = self.figure.value if self.run is None else _of_run(self.run, mode)
+        return self.run is None, not self.fits, -value if mode == "throughput" else value
+
 
 _Shown = tuple[Bar, Kind, float, tuple[float, float] | None]
 """A bar of the chart: the kind of its value, the value, and the ends of its interval"""
@@ -215,7 +220,7 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
         else (bar, Kind.MEASUREMENT, _of_run(bar.run, mode), _interval(bar.run, mode))
         for bar in bars
     ]
-    shown.sort(key=lambda each: (not each[0].fits, sign * each[2]))
+    shown.sort(key=lambda each: each[0].rank(mode))
     plans = next(
         (bar.run for bar in bars if bar.run is not None), None
     )  # of the first that has one

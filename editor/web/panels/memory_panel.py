@@ -181,7 +181,7 @@ def _device(
             ),
             html.Div(
                 [
-                    html.Div([html.P(words, className="hint"), _chart(memory, device, colour)]),
+                    html.Div([_chart(memory, device, colour), html.P(words, className="hint")]),
                     _growth(state, entry, colour),
                 ],
                 className="memory-plots",
@@ -326,14 +326,17 @@ def at_context(placement: Placement, states: Sequence[StateMemory], tokens: int)
         taken = with_added.get(device.name) or size + memory.added_by_runtime(number)
         limit = human_bytes(device.memory or 0)
         if device.lacking(size):
-            over.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
+            with_it = f", about {human_bytes(taken)} with its runtime" if taken > size else ""
+            over.append(f"{device.name} needs {human_bytes(size)} of {limit}{with_it}")
         elif device.lacking(taken):
-            short.append(f"{device.name} needs about {human_bytes(taken)} of {limit}")
+            short.append(
+                f"{device.name} needs about {human_bytes(taken)} of {limit}, with its runtime"
+            )
     kept = human_bytes(sum(each.kept(tokens) for each in states))
     cache = f"The states take {kept} in all, up to twice that while a step runs"
     after = f"{tokens:,} tokens"
     if over or short:
-        needs = f"with what runtimes add, {joined([*over, *short])}"
+        needs = joined([*over, *short])
         return f"{after} do not fit: {needs} (estimate). {cache}.", "over" if over else "short"
     if all(device.memory is None for device in placement.devices):
         return f"No device has a limit. {cache}.", ""
@@ -445,12 +448,12 @@ def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div 
     at = html.Span(className="memory-at", style={"left": f"{100 * state.context / end:.2f}%"})
     return html.Div(
         [
+            _plot([*bars, *_limit(state.limit, top), at], label, top, ends, "growth"),
             html.P(
                 [html.B("As the context grows"), f": {each}{full}{lighter}"],
                 className="hint",
                 title=f"{state.text()}.",
             ),
-            _plot([*bars, *_limit(state.limit, top), at], label, top, ends, "growth"),
         ],
         **{"data-end": end},
     )
