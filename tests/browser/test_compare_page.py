@@ -65,6 +65,8 @@ def test_what_was_measured_stands_before_estimates_in_table_and_chart_alike(
         expect(bar.get_by_text(beside.inner_text(), exact=True)).to_be_visible()
         assert cell.inner_text().startswith(median)
         expect(bar.locator(".bar.measurement")).to_be_visible()
+    names = table.locator("tbody tr td:nth-child(2) > span:first-child").all_inner_texts()
+    assert names[:3] == ["this plan", "as fast", "slower"], "the best of what was measured first"
     estimate = page.locator("[data-bar='not run'] .bar.estimate")
     expect(estimate).to_be_visible()
     hatch = re.compile("^repeating-linear-gradient")
