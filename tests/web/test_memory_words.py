@@ -258,7 +258,7 @@ def test_a_placement_for_each_phase_is_used_for_both(state: AppState, tmp_path: 
         (own,) = document.runs()
         assert own.figures["own_prompt"]
         shown = str(phases_panel(document, used))
-        assert shown.count("kind measurement") == 3, "in the row of a placement for each phase"
+        assert shown.count("kind measurement") == 4, "in the sentence and its row"
         sizes = sizes_of_step(document.graph, lengths.prompt, 0)
         opened = opened_phase(state, document, sizes, lengths, task)
         assert not moved_ops(opened.placement, found.prompt.affinity)

@@ -104,6 +104,10 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     is_present = _is_present(document, phases)
     measured = _measured(document, phases)
     is_close, rows = _is_close(phases), phases.rows_with_present
+    runs = [
+        next((measured[name] for name in (each.name, *same) if name in measured), None)
+        for each, same in rows
+    ]
     table = html.Table(
         [
             html.Thead(html.Tr(head)),
@@ -116,17 +120,17 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         ""
                         if PRESENT in same and is_present
                         else _use(document, phases, each.name, elsewhere),
-                        next((measured[n] for n in (each.name, *same) if n in measured), None),
+                        run,
                         PRESENT if is_present else _BEFORE,
                     )
-                    for each, same in rows
+                    for (each, same), run in zip(rows, runs, strict=True)
                 ]
             ),
         ],
         className="plain",
         id="phases-table",
     )
-    moved = len(moved_between(phases.prompt, phases.token))
+    moved, chosen = len(moved_between(phases.prompt, phases.token)), runs[0]
     said = _said(document, phases, elsewhere[phases.chosen.name], is_close, bool(measured))
     prompt, token = f"Prompt of {phases.lengths.prompt}", "each token"
     counts = (
@@ -160,7 +164,8 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
     return [
         _outdated(document, phases),
         html.P(
-            [_answer(phases, moved), " ", badge, *_doubtful(doubts)],
+            [_answer(phases, moved, chosen), " "]
+            + ([badge, *_doubtful(doubts)] if chosen is None else [chosen.badge]),
             className="phases-answer",
         ),
         html.P([phases.no_room, " ", shorter_prompt(phases.shorter)], className="hint wide warn")
@@ -235,8 +240,8 @@ def _said(
     return f"{best} {present}{held}"
 
 
-def _answer(phases: Phases, moved: int) -> html.Span:
-    """Sums up the chosen placement in a sentence."""
+def _answer(phases: Phases, moved: int, measured: _Measured | None) -> html.Span:
+    """Sums up the chosen placement in a sentence, by what it took where that was measured."""
     best, new = phases.chosen, phases.lengths.new
     splits = (
         "The prompt and the tokens have a placement each"
@@ -244,6 +249,8 @@ def _answer(phases: Phases, moved: int) -> html.Span:
         else "One placement serves the prompt and the tokens"
     )
     first, token, answer = map(best.in_words, (best.first_token, best.token, best.answer))
+    if measured is not None:
+        first, token, answer = map(human_seconds, (measured.first, measured.token, measured.answer))
     return html.Span(
         [
             f"{splits}: {first} until the first token, then {token} for each; ",
@@ -325,7 +332,8 @@ def _contradicted(measured: _Measured | None, phases: Phases) -> list[str]:
     if measured is None or not measured.answer:
         return []
     off = off_by(phases.present.answer / measured.answer)
-    return [f"By what was measured, these times are {off}."] if off else []
+    worked_out = phases.basis.kind.participle
+    return [f"By what was measured, the {worked_out} times are {off}."] if off else []
 
 
 def _doubtful(doubts: Sequence[str]) -> list[Any]:
@@ -352,7 +360,8 @@ class _Measured:
     def __init__(self, run: Run, phases: Phases) -> None:
         first, token = float(run.figures["first_token"]), float(run.figures["median"])
         self.first, self.token, self.answer = first, token, first + (phases.lengths.new - 1) * token
-        self._details, self._kind = details_of(run, "tokens", human_seconds), phases.basis.kind
+        self._kind = phases.basis.kind
+        self.badge = kind_badge(Kind.MEASUREMENT, detail=details_of(run, "tokens", human_seconds))
         prompt = int(run.figures["prompt"])
         self._of = "" if prompt == phases.lengths.prompt else f"with a prompt of {prompt:,}; "
 
@@ -361,7 +370,7 @@ class _Measured:
         return [
             html.B(human_seconds(seconds)) if is_bold else human_seconds(seconds),
             " ",
-            kind_badge(Kind.MEASUREMENT, detail=self._details),
+            self.badge,
             html.Div(f"{self._of}{self._kind.participle} {worked_out}", className="hint"),
         ]
 

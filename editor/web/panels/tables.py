@@ -120,7 +120,7 @@ def device_column(field: str, header: str) -> dict[str, Any]:
         "field": field,
         "headerName": header,
         "width": 150,
-        "minWidth": 134,
+        "minWidth": 110,
         "cellRenderer": "DeviceCell",
     }
 
@@ -133,7 +133,7 @@ def subgraph_table(document: Document) -> html.Div:
         number_column("ops", "Ops", 76, minWidth=56),
         seconds_column("seconds", "Time", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_TIMES),
         seconds_column("start", "Start", _ROUGH_TIME, minWidth=_ROUGH_TIME, headerTooltip=_START),
-        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 94},
+        {"field": "kind", "headerName": "Time is", "width": 118, "minWidth": 118},
         {
             "field": "types",
             "headerName": "Main ops",
