@@ -52,6 +52,15 @@ const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
 /** @type {Hetero["around"]} */
 const around = (event, selector) => targetOf(event).closest?.(selector) ?? null;
 
+/** @type {Hetero["on"]} */
+function on(type, selector, then, capture = false) {
+  const listener = (/** @type {DocumentEventMap[typeof type]} */ event) => {
+    const element = around(event, selector);
+    if (element) then(/** @type {any} */ (element), event);
+  };
+  document.addEventListener(type, listener, capture);
+}
+
 /** @type {Hetero["make"]} */
 function make(type, { data, ...properties } = {}, ...children) {
   const element = Object.assign(document.createElement(type), properties);
@@ -209,5 +218,5 @@ const provide = (functions) => {
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
 provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, placeBeside });
+provide({ compareIfPast, counted, make, swatch, around, on, kept, keep, highlight, placeBeside });
 callbacks({ go, openBenchmark, openCompare, pageAt });

@@ -2,9 +2,6 @@
 
 /** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
 
-/** @param {Event} event */
-const boxOf = (event) => editor.around(event, "[data-context]");
-
 /** The tokens that are chosen. @param {HTMLElement} box */
 const chosen = (box) => fieldsOf(box).tokens.valueAsNumber;
 
@@ -36,9 +33,7 @@ function mark(chosenTokens) {
     editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
 }
 
-document.addEventListener("input", async (event) => {
-  const box = boxOf(event);
-  if (!box) return;
+editor.on("input", "[data-context]", async (box, event) => {
   const { slider, tokens: field, steps } = fieldsOf(box);
   if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
   else {
@@ -60,25 +55,20 @@ document.addEventListener("input", async (event) => {
 });
 
 /* The form of the sizes says what else they are, and is told if they are refused. */
-document.addEventListener("click", (event) => {
-  const box = boxOf(event);
-  if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
+editor.on("click", "[data-context]", (box, event) => {
+  if (!editor.targetOf(event).matches(".tool:not([data-command])")) return;
   editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box) });
   setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
 });
 
 /* The phases with a prompt that fits. */
-document.addEventListener("click", (event) => {
-  const prompt = editor.around(event, "[data-prompt-of]")?.dataset.promptOf;
-  if (!prompt) return;
-  editor.set("phases-prompt-length", { value: Number(prompt) });
+editor.on("click", "[data-prompt-of]", (button) => {
+  editor.set("phases-prompt-length", { value: Number(button.dataset.promptOf) });
   setTimeout(() => editor.set("phases-start", { n_clicks: Date.now() }), 0);
 });
 
 /* How long a prompt may be is tried with several sizes: only where somebody asks. */
-document.addEventListener("click", async (event) => {
-  const button = editor.targetOf(event).closest("[data-longest-prompt]");
-  if (!(button instanceof HTMLButtonElement)) return;
+editor.on("click", "[data-longest-prompt]", async (button) => {
   const status = /** @type {HTMLElement} */ (button.parentElement);
   status.textContent = "trying prompts …";
   try {
@@ -92,12 +82,12 @@ document.addEventListener("click", async (event) => {
 });
 
 /* Before the command of the button places a prompt of that length. */
-document.addEventListener(
+editor.on(
   "click",
-  (event) => {
+  "#memory [data-command=run-phases-start]",
+  () => {
     const box = document.querySelector("#memory [data-context]");
-    if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
-      editor.set("phases-prompt-length", { value: chosen(box) });
+    if (box) editor.set("phases-prompt-length", { value: chosen(box) });
   },
   true,
 );

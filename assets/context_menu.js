@@ -90,8 +90,6 @@ document.addEventListener(
 document.addEventListener("pointerdown", (event) => {
   if (!editor.around(event, "#context-menu")) closeContextMenu();
 });
-document.addEventListener("contextmenu", (event) => {
-  if (editor.around(event, "#graph, #context-menu")) event.preventDefault();
-});
+editor.on("contextmenu", "#graph, #context-menu", (_element, event) => event.preventDefault());
 
 editor.provide({ openContextMenu, closeContextMenu });

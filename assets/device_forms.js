@@ -49,13 +49,11 @@ function deviceAdded(text) {
 }
 
 /* Limits in the Memory tab are fields of the device table too. */
-document.addEventListener("change", (event) => {
-  const box = editor.around(event, "[data-memory-limit]"),
-    index = Number(box?.dataset.memoryLimit),
-    device = box ? editor.page.view?.devices[index] : undefined;
-  if (!device) return;
-  const { value } = /** @type {HTMLInputElement} */ (event.target);
-  editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
+editor.on("change", "[data-memory-limit]", (box, event) => {
+  const index = Number(box.dataset.memoryLimit),
+    device = editor.page.view?.devices[index],
+    { value } = /** @type {HTMLInputElement} */ (event.target);
+  if (device) editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
 });
 
 /** @type {Hetero["stateWatts"]} */
@@ -76,9 +74,8 @@ function stateWatts(asked, button) {
   editor.closeNotice();
 }
 
-document.addEventListener("keydown", (event) => {
-  const box = event.key === "Enter" && editor.around(event, "[data-watts-of]");
-  if (box) box.parentElement?.querySelector("[data-state-watts]")?.click();
+editor.on("keydown", "[data-watts-of]", (box, event) => {
+  if (event.key === "Enter") box.parentElement?.querySelector("[data-state-watts]")?.click();
 });
 
 editor.provide({ stateWatts });

@@ -93,14 +93,12 @@ const KEYS = {
   Escape: closePalette,
 };
 
-document.addEventListener("input", (event) => {
-  const target = editor.targetOf(event);
-  if (target.matches(".palette-field")) search(target.textContent || "");
-});
-document.addEventListener(
+editor.on("input", ".palette-field", (field) => search(field.textContent || ""));
+editor.on(
   "keydown",
-  (event) => {
-    if (!editor.around(event, ".palette-field") || !KEYS[event.key]) return;
+  ".palette-field",
+  (_field, event) => {
+    if (!KEYS[event.key]) return;
     event.preventDefault();
     event.stopPropagation();
     KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);

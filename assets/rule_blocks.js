@@ -78,14 +78,11 @@ function move(step) {
   editor.highlight(list, field, chosen);
 }
 
-document.addEventListener("input", (event) => {
-  const typed = /** @type {HTMLInputElement} */ (event.target),
-    kind = /** @type {HTMLSelectElement | null} */ (typed.previousElementSibling);
-  if (typed.matches(".rule-text") && kind?.value === "scope") ask(typed);
+editor.on("input", ".rule-text", (/** @type {HTMLInputElement} */ typed) => {
+  const kind = /** @type {HTMLSelectElement | null} */ (typed.previousElementSibling);
+  if (kind?.value === "scope") ask(typed);
 });
-document.addEventListener("focusout", (event) => {
-  if (editor.targetOf(event).matches(".rule-text")) close();
-});
+editor.on("focusout", ".rule-text", close);
 document.addEventListener(
   "keydown",
   (event) => {

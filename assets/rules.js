@@ -1,6 +1,7 @@
 /* The list of rules: drawn here, and every finished change of a line sends the whole list. */
 
-const { make, page } = editor;
+const { make, page } = editor,
+  RULE = "#rules-list > .rule"; // a line of the list
 let drawn = "",
   sent = "",
   known = "",
@@ -33,7 +34,7 @@ function drawRules(data) {
 
 /* Who has just gone into a field types there next; letters without a field are keys that paint. */
 function rememberFocus() {
-  const fields = () => editor.all("#rules-list > .rule:not([data-fresh]) :is(input, select, button)"),
+  const fields = () => editor.all(`${RULE}:not([data-fresh]) :is(input, select, button)`),
     place = fields().indexOf(/** @type {HTMLElement} */ (document.activeElement)),
     before = /** @type {HTMLInputElement} */ (document.activeElement),
     range = place >= 0 && before.matches("input") ? [before.selectionStart, before.selectionEnd] : null;
@@ -48,9 +49,7 @@ function rememberFocus() {
 /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
 function typing() {
   const focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
-  return Boolean(
-    focus?.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue,
-  );
+  return Boolean(focus?.closest(`${RULE}:not([data-fresh])`) && focus.matches("input") && focus.value !== focus.defaultValue);
 }
 
 /** @param {Messages.RulesData} data */
@@ -136,7 +135,7 @@ function line(data, rule) {
 }
 
 const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
-const lines = () => editor.all("#rules-list > .rule");
+const lines = () => editor.all(RULE);
 const number = () =>
   lines().forEach((row, k) => {
     editor.one(".rule-number", row).textContent = `${k + 1}.`;
@@ -183,9 +182,6 @@ function send() {
   editor.edit({ do: "rules", rules: rules });
 }
 
-/** The line of the list that an element is in. @param {HTMLElement} element @param {string} [more] */
-const ruleOf = (element, more = "") => element.closest(`#rules-list > .rule${more}`);
-
 /** @type {Hetero["rulesButton"]} */
 function rulesButton(what, pressed) {
   const list = editor.one("#rules-list");
@@ -198,7 +194,7 @@ function rulesButton(what, pressed) {
     editor.one(".rule-text", fresh).focus();
     return;
   }
-  const row = ruleOf(pressed);
+  const row = pressed.closest(RULE);
   if (!row) return;
   if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
   else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
@@ -212,7 +208,7 @@ function rulesButton(what, pressed) {
 
 /** @type {Hetero["ruleOps"]} */
 const ruleOps = (pressed) => {
-  const row = ruleOf(pressed);
+  const row = pressed.closest(RULE);
   if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
 };
 
@@ -235,23 +231,20 @@ async function kindChanged(kind, row) {
 }
 
 /* A line with a pattern is sent when a field of it has changed, when it is left, and when Enter is pressed. */
-document.addEventListener("change", (event) => {
-  const row = ruleOf(editor.targetOf(event)),
-    changed = editor.targetOf(event);
-  if (!row || drawing) return;
+editor.on("change", RULE, (row, event) => {
+  const changed = editor.targetOf(event);
+  if (drawing) return;
   if (changed.matches(".rule-kind")) kindChanged(/** @type {HTMLSelectElement} */ (changed), row);
   else if (finished(read(row))) send();
 });
-document.addEventListener("focusout", (event) => {
-  const row = ruleOf(editor.targetOf(event), "[data-fresh]");
-  if (!drawing && row && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
+editor.on("focusout", `${RULE}[data-fresh]`, (row, event) => {
+  if (!drawing && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
-    event.preventDefault(); // the field would tell of its change too, and the list be sent twice
-    delete ruleOf(editor.targetOf(event))?.dataset.fresh;
-    send();
-  }
+editor.on("keydown", `${RULE} input`, (field, event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault(); // the field would tell of its change too, and the list be sent twice
+  delete field.closest(RULE)?.dataset.fresh;
+  send();
 });
 
 /**

@@ -267,11 +267,7 @@ function next(ops, again) {
   editor.say(`Match ${page.matchNumber + 1} of ${ops.length} (Enter: next)`);
 }
 
-document.addEventListener("input", (event) => {
-  if (event.target === field()) ask(field()?.value ?? "");
-});
-document.addEventListener("focusout", (event) => {
-  if (event.target === field()) close();
-});
+editor.on("input", "#find", (/** @type {HTMLInputElement} */ input) => ask(input.value));
+editor.on("focusout", "#find", close);
 
 editor.provide({ searchKey });

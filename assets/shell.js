@@ -58,8 +58,9 @@ const sizeOf = (name) => {
 /** @type {Record<PanelName, (dx: number, dy: number) => number>} */
 const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
 
-/** @param {Event} event */
-const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
+const HANDLE = "[data-resize]";
+/** @param {HTMLElement} handle */
+const panelOf = (handle) => /** @type {PanelName} */ (handle.dataset.resize);
 
 /* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
 /** @param {(box: HTMLElement) => boolean} stays */
@@ -69,9 +70,7 @@ const fold = (stays) => {
   return open.length > 0;
 };
 document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
-document.addEventListener("click", (event) => {
-  if (editor.around(event, ".folds [data-command]")) fold(() => false);
-});
+editor.on("click", ".folds [data-command]", () => fold(() => false));
 document.addEventListener(
   "keydown",
   (event) => {
@@ -80,27 +79,24 @@ document.addEventListener(
   true,
 );
 
-document.addEventListener("pointerdown", (event) => {
-  const name = panelOf(event);
-  if (!name) return;
+editor.on("pointerdown", HANDLE, (handle, event) => {
+  const name = panelOf(handle),
+    from = { x: event.clientX, y: event.clientY, size: sizeOf(name) };
   event.preventDefault();
-  const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
-    handle = editor.targetOf(event);
   /** @param {PointerEvent} e */
   const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
   handle.setPointerCapture(event.pointerId);
   handle.addEventListener("pointermove", move);
   handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
 });
-document.addEventListener("dblclick", (event) => {
-  const name = panelOf(event);
-  if (!name) return;
+editor.on("dblclick", HANDLE, (handle) => {
+  const name = panelOf(handle);
   editor.keep(KEY, { ...remembered(), [name]: undefined });
   editor.one("#editor").style.removeProperty(`--${name}`);
 });
-document.addEventListener("keydown", (event) => {
-  const name = panelOf(event);
-  if (!name || !event.key.startsWith("Arrow")) return;
+editor.on("keydown", HANDLE, (handle, event) => {
+  if (!event.key.startsWith("Arrow")) return;
+  const name = panelOf(handle);
   event.preventDefault();
   const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
     dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
@@ -116,11 +112,10 @@ function hide(name, hidden) {
 }
 
 /* A tab opens the tables, and so does what shows its result there. */
-document.addEventListener(
+editor.on(
   "click",
-  (event) => {
-    const tab = editor.around(event, "#dock [role=tab], #bench-open");
-    if (!tab) return;
+  "#dock [role=tab], #bench-open",
+  (tab) => {
     hide("dock", false);
     if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
     remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
@@ -128,9 +123,8 @@ document.addEventListener(
   true,
 );
 
-document.addEventListener("keydown", (event) => {
-  const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
-  if (walks && editor.around(event, "#dock [role=tab]")) hide("dock", false);
+editor.on("keydown", "#dock [role=tab]", (_tab, { key }) => {
+  if (key.startsWith("Arrow") || key === "Home" || key === "End") hide("dock", false);
 });
 
 /** @type {Hetero["togglePanel"]} */
@@ -222,11 +216,7 @@ document.addEventListener("dragend", () => {
 
 /* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
 function openLink() {
-  if (window.location.hash === "#benchmark")
-    editor
-      .all("#dock [role=tab]")
-      .find((tab) => tab.textContent === "Benchmark")
-      ?.click();
+  if (window.location.hash === "#benchmark") editor.commandOf("show-benchmark")?.run?.();
   const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
   if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
 }

@@ -94,13 +94,13 @@ function fill(list, id, api) {
   list.append(reset);
 }
 
-document.addEventListener(
+editor.on(
   "toggle",
-  (event) => {
-    const box = editor.targetOf(event),
-      id = box.dataset?.columns,
-      api = id ? grids.get(id) : undefined;
-    if (id && api && /** @type {HTMLDetailsElement} */ (box).open) fill(editor.one(".columns-list", box), id, api);
+  "details[data-columns]",
+  (/** @type {HTMLDetailsElement} */ box) => {
+    const id = box.dataset.columns ?? "",
+      api = grids.get(id);
+    if (api && box.open) fill(editor.one(".columns-list", box), id, api);
   },
   true,
 );

@@ -212,9 +212,7 @@ const typedDevices = (typed, ...chosen) =>
 
 editor.callbacks({ chooseDevices, typedDevices });
 
-document.addEventListener("click", (event) => {
-  const button = editor.around(event, "[data-upload]");
-  if (!button) return;
+editor.on("click", "[data-upload]", (button) => {
   const kind = button.dataset.upload;
   const field = editor.make("input", { type: "file", multiple: true, webkitdirectory: kind === "folder" });
   field.addEventListener("change", () => {

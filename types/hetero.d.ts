@@ -328,6 +328,13 @@ interface Hetero {
   swatch(colour: string): HTMLElement;
   /** The element of a selector that an event is within. */
   around(event: Event, selector: string): HTMLElement | null;
+  /** Calls a function for events within an element of a selector, now and later. */
+  on<K extends keyof DocumentEventMap, T extends HTMLElement = HTMLElement>(
+    type: K,
+    selector: string,
+    then: (element: T, event: DocumentEventMap[K]) => void,
+    capture?: boolean,
+  ): void;
   /** What the browser keeps under a key; null where it keeps nothing. */
   // biome-ignore lint/suspicious/noExplicitAny: whatever was kept
   kept(key: string, storage?: "localStorage" | "sessionStorage"): any;
