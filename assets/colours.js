@@ -70,10 +70,9 @@ function legend() {
   [...kinds]
     .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
     .forEach(([name, kind]) => {
-      const how = { title: "Select these ops", data: { legendOps: kind.ops.join(" ") } },
-        item = editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`);
-      item.addEventListener("click", () => editor.selectOps(kind.ops));
-      box.append(item);
+      const data = { legendOps: kind.ops.join(" ") },
+        how = { title: "Select these ops", data, onclick: () => editor.selectOps(kind.ops) };
+      box.append(editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`));
     });
 }
 

@@ -26,13 +26,12 @@ function show() {
   banner.dataset.said = text + rest;
   banner.replaceChildren(editor.make("span", {}, text + rest));
   if (!waiting) return;
-  const title = "Forget the changes that were not stored",
-    discard = editor.make("button", { className: "tool small", title }, "Take back");
-  discard.addEventListener("click", () => {
+  const title = "Forget the changes that were not stored";
+  const onclick = () => {
     editor.dropWaiting();
     show();
-  });
-  banner.append(discard);
+  };
+  banner.append(editor.make("button", { className: "tool small", title, onclick }, "Take back"));
 }
 
 /* What was asked while nobody answered is asked again. */

@@ -53,14 +53,17 @@ function middle(cy) {
 
 /** @param {Command} command */
 function item(command) {
-  const button = make("button", { role: "menuitem", className: "menu-item" });
-  if (command.swatch) button.append(editor.swatch(command.swatch));
-  button.append(make("span", {}, command.words), make("kbd", {}, command.keys?.[0] ?? ""));
-  button.addEventListener("click", () => {
+  const onclick = () => {
     closeContextMenu();
     command.run?.();
-  });
-  return button;
+  };
+  return make(
+    "button",
+    { role: "menuitem", className: "menu-item", onclick },
+    command.swatch ? editor.swatch(command.swatch) : "",
+    make("span", {}, command.words),
+    make("kbd", {}, command.keys?.[0] ?? ""),
+  );
 }
 
 function closeContextMenu() {

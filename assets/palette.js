@@ -61,11 +61,9 @@ function search(text) {
 
 /** @param {Command} command @param {number} k */
 function item(command, k) {
-  const element = make("li", { role: "option", id: `palette-${k}` }, make("span", {}, command.words)),
-    keys = editor.keysOf(command);
-  if (keys) element.append(make("kbd", {}, keys));
-  element.addEventListener("click", () => run(k));
-  return element;
+  const keys = editor.keysOf(command),
+    how = { role: "option", id: `palette-${k}`, onclick: () => run(k) };
+  return make("li", how, make("span", {}, command.words), keys ? make("kbd", {}, keys) : "");
 }
 
 function mark() {

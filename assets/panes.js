@@ -457,26 +457,20 @@ function split(share) {
 }
 
 function handle() {
-  const line = make("div", {
-    className: "swipe",
-    tabIndex: 0,
-    role: "slider",
-    ariaLabel: "Line between the two layouts",
-    ariaValueMin: "0",
-    ariaValueMax: "100",
-  });
-  line.addEventListener("pointerdown", (event) => line.setPointerCapture(event.pointerId));
-  line.addEventListener("pointermove", (event) => {
+  const aria = { role: "slider", ariaLabel: "Line between the two layouts", ariaValueMin: "0", ariaValueMax: "100" },
+    line = make("div", { className: "swipe", tabIndex: 0, ...aria });
+  line.onpointerdown = (event) => line.setPointerCapture(event.pointerId);
+  line.onpointermove = (event) => {
     const around = /** @type {HTMLElement} */ (line.parentElement).getBoundingClientRect();
     if (line.hasPointerCapture(event.pointerId)) split((event.clientX - around.left) / around.width);
-  });
-  line.addEventListener("keydown", (event) => {
+  };
+  line.onkeydown = (event) => {
     const step = { ArrowLeft: -0.05, ArrowRight: 0.05 }[event.key];
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
     split(panes.split + step);
-  });
+  };
   return line;
 }
 

@@ -160,11 +160,7 @@ function oneDevice() {
 
 const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);
 
-function whyLink() {
-  const link = make("button", { className: "link" }, "why");
-  link.addEventListener("click", () => editor.one("#tabs-tab-fallbacks").click());
-  return link;
-}
+const whyLink = () => make("button", { className: "link", onclick: () => editor.one("#tabs-tab-fallbacks").click() }, "why");
 
 /** A time, in rough figures where it rests on assumed speeds, as `in_words` of editor/text.py.
     @param {number} seconds */
@@ -252,21 +248,19 @@ function watch() {
   if (!element || element.dataset.watched) return;
   element.dataset.watched = "yes";
   new ResizeObserver(draw).observe(element);
-  element.addEventListener("pointerdown", (event) => {
+  element.onpointerdown = (event) => {
     element.setPointerCapture(event.pointerId);
     drag = { from: xOf(event), to: xOf(event) };
     hush();
-  });
-  element.addEventListener("pointerleave", hush);
-  element.addEventListener("pointermove", (event) => {
-    if (!drag) {
-      tell(event);
-      return;
-    }
-    drag.to = xOf(event);
-    draw();
-  });
-  element.addEventListener("pointerup", release);
+  };
+  element.onpointerleave = hush;
+  element.onpointermove = (event) => {
+    if (drag) {
+      drag.to = xOf(event);
+      draw();
+    } else tell(event);
+  };
+  element.onpointerup = release;
 }
 
 /** @param {string} what */

@@ -49,17 +49,16 @@ function show(typed, blocks) {
 
 /** @param {Messages.RuleBlock} block @param {number} k */
 function item(block, k) {
-  const element = make(
+  const onpointerdown = (/** @type {Event} */ event) => {
+    event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made
+    take(block.path);
+  };
+  return make(
     "li",
-    { id: `rule-block-${k}`, role: "option", ariaSelected: "false" },
+    { id: `rule-block-${k}`, role: "option", ariaSelected: "false", onpointerdown },
     make("bdi", {}, block.path),
     make("span", { className: "hint" }, editor.counted(block.ops)),
   );
-  element.addEventListener("pointerdown", (event) => {
-    event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made
-    take(block.path);
-  });
-  return element;
 }
 
 /** @param {string} path */

@@ -147,21 +147,19 @@ function withFound(act) {
 /** @param {{ kind: string; title: string; detail: string; block?: string }} row @param {number} k */
 function item(row, k) {
   const { kind, title, block = "", detail } = row;
-  const element = make(
+  const onpointerdown = (/** @type {Event} */ event) => {
+    event.preventDefault(); // the field keeps the focus until the choice is made
+    run(k);
+  };
+  const lights = { onpointerenter: () => light(k), onpointerleave: () => light(chosen) };
+  return make(
     "li",
-    { id: `search-${k}`, role: "option", ariaSelected: "false" },
+    { id: `search-${k}`, role: "option", ariaSelected: "false", onpointerdown, ...lights },
     make("span", { className: "search-kind" }, kind),
     make("span", { className: "search-title", title }, make("bdi", {}, title)), // cut at its front
     make("span", { className: "search-block", title: block }, block),
     make("span", { className: "search-detail" }, detail),
   );
-  element.addEventListener("pointerdown", (event) => {
-    event.preventDefault(); // the field keeps the focus until the choice is made
-    run(k);
-  });
-  element.addEventListener("pointerenter", () => light(k));
-  element.addEventListener("pointerleave", () => light(chosen));
-  return element;
 }
 
 /** Whether the first result is a block of this name, or of a name that ends with it. @param {string} text */

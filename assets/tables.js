@@ -77,21 +77,20 @@ window.dashAgGridFunctions.heteroTableResized = (/** @type {{ api: GridApi }} */
 function fill(list, id, api) {
   list.textContent = "";
   for (const column of api.getColumns()) {
-    const box = editor.make("input", { type: "checkbox", checked: column.isVisible() });
-    box.addEventListener("change", () => {
+    const onchange = () => {
       api.setColumnsVisible([column.getColId()], box.checked);
       remember(id, api);
-    });
+    };
+    const box = editor.make("input", { type: "checkbox", checked: column.isVisible(), onchange });
     list.append(editor.make("label", {}, box, ` ${column.getColDef().headerName}`));
   }
-  const reset = editor.make("button", { className: "tool small" }, "As at first");
-  reset.addEventListener("click", () => {
+  const onclick = () => {
     api.resetColumnState();
     localStorage.removeItem(KEY + id);
     fit(id, api);
     fill(list, id, api);
-  });
-  list.append(reset);
+  };
+  list.append(editor.make("button", { className: "tool small", onclick }, "As at first"));
 }
 
 editor.on(
