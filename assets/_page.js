@@ -28,7 +28,6 @@ const page = /** @type {PageState} */ (
     messageUntil: 0,
     hovered: null,
     hoverPlace: "",
-    sceneOf: "",
   })
 );
 

@@ -31,6 +31,9 @@ async function ask(what, body, options = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
+/** @type {Hetero["decode"]} */
+const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+
 /** A file of the server's, for the person to keep. @type {Hetero["download"]} */
 async function download(address) {
   const answer = await request(address);
@@ -67,4 +70,4 @@ function note(text, how) {
   editor.set("notice", { children: component("StaticHtml", { tree }) });
 }
 
-editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });
+editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), decode, download, save, component, complain, tell });

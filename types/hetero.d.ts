@@ -110,53 +110,6 @@ interface PageState {
   messageUntil: number;
   hovered: CyNode | CyEdge | null;
   hoverPlace: string;
-  /** Missing until the map asked for it. */
-  scene: Scene;
-  sceneOf: string;
-}
-
-/** Positions and edges of a whole model; see `_scene.js`. */
-interface Scene {
-  count: number;
-  width: number;
-  height: number;
-  x: Float32Array;
-  y: Float32Array;
-  source: Uint32Array;
-  target: Uint32Array;
-  type: Uint16Array;
-  types: string[];
-  bounds: { x0: number; x1: number; y0: number; y1: number };
-  /** It stands in columns. */
-  isWide: boolean;
-  /** Its ops by their height. */
-  rows: Uint32Array;
-  stretched(aspect: number): Scene;
-  firstBelow(y: number): number;
-}
-
-/** A scene on a canvas; see `_scene.js`. */
-interface Chart {
-  /** Missing until there is something to draw. */
-  scene: Scene;
-  canvas: HTMLCanvasElement & { chart?: Chart };
-  zoom: number;
-  left: number;
-  top: number;
-  box: { x0: number; y0: number; x1: number; y1: number } | null;
-  frame: number;
-  look: ((op: number) => Look) | null;
-  readonly ready: boolean;
-  readonly count: number;
-  onTap?(op: number): void;
-  onBox?(ops: number[]): void;
-  frameOf?(): Bounds | null;
-  show(canvas: HTMLCanvasElement | null): void;
-  fit(): void;
-  draw(): void;
-  at(p: { px: number; py: number }): Point;
-  nearest(p: { px: number; py: number }): number;
-  inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
 }
 
 /** A layout of a comparison with its arrays unpacked, in the order of `ops`. */
@@ -302,8 +255,6 @@ interface Ask {
 
 interface Hetero {
   page: PageState;
-  Scene: new (data: Messages.MapData) => Scene;
-  Chart: new () => Chart;
   PaneGraph: new (box: HTMLElement, layout: PaneLayout, devices: Messages.PaneDevice[]) => PaneGraph;
 
   /** Adds functions to this object. */
@@ -357,6 +308,7 @@ interface Hetero {
   enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
+  /** An array of numbers from its bytes in base64. */
   decode<T>(text: string, type: new (buffer: ArrayBuffer) => T): T;
 
   commands(): Command[];
@@ -583,7 +535,7 @@ declare const editor: Hetero;
 interface Window {
   hetero: Hetero;
   heteroCy: Cy;
-  heteroMap: Chart;
+  heteroMap: { draw(): void; look(op: number): Look; ready: boolean; count: number | undefined };
   heteroPanes: PanesState;
   heteroColours: Record<string, string>;
   heteroFirstPage?: { path: string; page: Shown | null; ready: Promise<void> };
