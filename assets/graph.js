@@ -80,7 +80,7 @@ function attach(cy) {
   cy.on("viewport", () => {
     // a reload of the page comes back to this place
     clearTimeout(later);
-    later = setTimeout(() => editor.remember({ view: placeOf(cy) }), 250);
+    later = setTimeout(() => editor.remember({ view: { ...placeOf(cy), whole: isUnmoved(cy) } }), 250);
   });
   let width = cy.width(),
     height = cy.height();
@@ -363,12 +363,15 @@ const seesWhole = (cy) => isAt(cy, whole);
 const isUnmoved = (cy) => seesWhole(cy) && whole?.x === cy.pan().x && whole.y === cy.pan().y;
 
 /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
-/** @param {Cy} cy */
+/** @type {Hetero["placeOf"]} */
 function placeOf(cy) {
-  const zoom = cy.zoom(),
-    pan = cy.pan();
-  return { zoom, x: (cy.width() / 2 - pan.x) / zoom, y: (cy.height() / 2 - pan.y) / zoom, whole: isUnmoved(cy) };
+  const { x1, y1, w, h } = cy.extent();
+  return { zoom: cy.zoom(), x: x1 + w / 2, y: y1 + h / 2 };
 }
+
+/** @type {Hetero["lookAt"]} */
+const lookAt = (cy, { zoom, x, y }) =>
+  cy.viewport({ zoom, pan: { x: cy.width() / 2 - x * zoom, y: cy.height() / 2 - y * zoom } });
 
 /* To where this document was looked at before the page was loaded again. */
 function comeBack() {
@@ -378,10 +381,7 @@ function comeBack() {
   if (back.whole) showWhole(cy, whole?.box ?? cy.elements().boundingBox());
   else {
     chosen = true;
-    cy.viewport({
-      zoom: back.zoom,
-      pan: { x: cy.width() / 2 - back.x * back.zoom, y: cy.height() / 2 - back.y * back.zoom },
-    });
+    lookAt(cy, back);
   }
 }
 
@@ -480,7 +480,7 @@ function fit() {
   move(wholeOf(box), () => isWhole(cy, box));
 }
 
-editor.provide({ comeBack, wholeOf, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
+editor.provide({ comeBack, wholeOf, placeOf, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
 editor.provide({ expectGraph, panelsShown });
 /** @param {string} scheme @param {Record<string, unknown>} styles */
 const restyle = (scheme, styles) => styles[scheme];

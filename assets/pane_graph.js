@@ -152,9 +152,7 @@ class PaneGraph {
       own = node.boundingBox({ includeLabels: false });
     const isSeen = own.x1 > view.x1 && own.x2 < view.x2 && own.y1 > view.y1 && own.y2 < view.y2;
     if (isSeen && this.cy.zoom() >= READABLE) return;
-    const near = Math.max(this.cy.zoom(), CLEAR),
-      { x, y } = node.position();
-    this.cy.viewport({ zoom: near, pan: { x: this.cy.width() / 2 - x * near, y: this.cy.height() / 2 - y * near } });
+    editor.lookAt(this.cy, { zoom: Math.max(this.cy.zoom(), CLEAR), ...node.position() });
   }
 }
 

@@ -25,6 +25,11 @@ const panes = {
 
 const box = () => editor.one("#panes");
 
+/** @param {string} text */
+function note(text) {
+  editor.one(".panes-note", box()).textContent = text;
+}
+
 /* The layouts whose boxes are ticked in the table of the comparison, as a query; "" where they are not two to four. */
 function tickedNames() {
   const names = editor.all('[data-pane][aria-checked="true"]').map((b) => b.dataset.pane ?? "");
@@ -131,8 +136,8 @@ async function show({ layouts, devices }, ask) {
   grid.replaceChildren();
   panes.graphs = layouts.map((layout, side) => pane(grid, layout, side));
   if (layouts.length === 2 && !areVersions()) grid.append(handle());
-  const note = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
-  editor.one(".panes-note", box()).textContent = counts() + note;
+  const more = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
+  note(counts() + more);
   setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
   firstLook();
   refitWhileUnmoved(panes.graphs[0]);
@@ -165,12 +170,11 @@ async function panesFollow() {
     const layout = data.layouts[side],
       summary = editor.one("figcaption span", editor.all("figure", box())[side]);
     graph.take(layout, data.devices);
-    graph.draw(elementsOf(layout), signsOf(layout), colourMode());
-    graph.fade(panes.only);
+    draw(graph);
     summary.textContent = summary.title = layout.summary;
   });
   panes.at = panes.regions = undefined;
-  editor.one(".panes-note", box()).textContent = counts();
+  note(counts());
 }
 
 const areVersions = () => Boolean(panes.data.layouts[0].twins);
@@ -203,8 +207,7 @@ function pane(grid, layout, side) {
   grid.append(make("figure", {}, caption, graph));
   const made = new editor.PaneGraph(graph, layout, panes.data.devices),
     { cy } = made;
-  made.draw(elementsOf(layout), signsOf(layout), colourMode());
-  made.fade(panes.only);
+  draw(made);
   cy.on("viewport", () => moved(side));
   cy.on("tap", "node.op", (event) => choose(side, made.placesOf(event.target)));
   cy.on("dbltap", "node.group", ({ target }) => reopen(side, target, { do: "open", units: [target.data("unit")] }));
@@ -219,8 +222,12 @@ function pane(grid, layout, side) {
   return made;
 }
 
-/** @param {PaneLayout} layout */
-const elementsOf = (layout) => panes.drawn.get(layout.document)?.elements ?? [];
+/** @param {PaneGraph} graph */
+function draw(graph) {
+  const { layout } = graph;
+  graph.draw(panes.drawn.get(layout.document)?.elements ?? [], signsOf(layout), colourMode());
+  graph.fade(panes.only);
+}
 
 /* A block opens or closes in all panes of its model, and stays where it was in the one that was clicked. */
 /** @param {number} side @param {CyNode} target @param {DrawingChange} change */
@@ -234,11 +241,7 @@ async function reopen(side, target, change) {
     next = await editor.ask("drawing", { detail: drawn.detail, change }, { document });
   if (!next.elements || panes.graphs[side] !== graph) return;
   panes.drawn.set(document, next);
-  for (const each of panes.graphs) {
-    if (each.layout.document !== document) continue;
-    each.draw(next.elements, signsOf(each.layout), colourMode());
-    each.fade(panes.only);
-  }
+  panes.graphs.filter((each) => each.layout.document === document).forEach(draw);
   panes.at = panes.regions = undefined;
   const now = graph.nodeOf(first).renderedPosition();
   graph.cy.panBy({ x: was.x - now.x, y: was.y - now.y });
@@ -263,12 +266,11 @@ function moved(side) {
 function panBeside(side, to) {
   const { cy } = panes.graphs[side],
     twins = panes.data.layouts[side].twins ?? new Int32Array(),
-    view = cy.extent(),
-    middle = { x: (view.x1 + view.x2) / 2, y: (view.y1 + view.y2) / 2 },
+    middle = editor.placeOf(cy),
     away = (/** @type {CyNode} */ node) => Math.abs(node.position("x") - middle.x) + Math.abs(node.position("y") - middle.y);
   // The same op as long as it is seen: another one at each step would make the other model jump.
   const held = panes.anchorSide === side && panes.anchor !== undefined && twins[panes.anchor] >= 0;
-  if (!held || away(panes.graphs[side].nodeOf(/** @type {number} */ (panes.anchor))) > view.w / 2) {
+  if (!held || away(panes.graphs[side].nodeOf(/** @type {number} */ (panes.anchor))) > cy.extent().w / 2) {
     let best = -1,
       least = Infinity;
     cy.nodes(".op").forEach((node) => {
@@ -297,7 +299,7 @@ function choose(side, places) {
     panes.anchor = places[0];
     panes.anchorSide = side;
     moved(side);
-    if (places.length === 1) editor.one(".panes-note", box()).textContent = inOther(places[0], side);
+    if (places.length === 1) note(inOther(places[0], side));
   }
   const own = places.map((i) => twinOf(i, side, 0)).filter((i) => i >= 0);
   if (own.length) editor.set("selection", { data: { ops: own.map((i) => panes.data.layouts[0].ops[i]), select: true } });
@@ -414,8 +416,8 @@ function setPanesMode(mode) {
     two = layouts.length === 2 && !areVersions(),
     grid = editor.one(".panes-grid", box()),
     frames = editor.all("figure", grid),
-    view = panes.graphs[0].cy.extent(),
-    zoom = panes.graphs[0].cy.zoom();
+    { cy } = panes.graphs[0],
+    place = editor.placeOf(cy);
   clearInterval(panes.timer);
   if (two) panes.mode = mode;
   grid.dataset.mode = mode;
@@ -428,12 +430,9 @@ function setPanesMode(mode) {
   for (const frame of frames) frame.classList.remove("off");
   split(panes.split);
   panes.moving = true;
-  for (const { cy } of panes.graphs) cy.resize();
+  for (const each of panes.graphs) each.cy.resize();
   panes.moving = false;
-  const { cy } = panes.graphs[0],
-    x = cy.width() / 2 - ((view.x1 + view.x2) / 2) * zoom,
-    y = cy.height() / 2 - ((view.y1 + view.y2) / 2) * zoom;
-  cy.viewport({ zoom, pan: { x, y } });
+  editor.lookAt(cy, place);
   if (mode !== "blink") return;
   let turn = 0;
   const step = () => {
@@ -530,7 +529,7 @@ function nextDifference(step) {
   const words = areVersions()
     ? inOther(places[0], side)
     : `${editor.counted(places.length)} from ${graph.layout.named[places[0]][0]}, ${moves(places)}`;
-  editor.one(".panes-note", box()).textContent = `difference ${panes.at + 1} of ${all.length}: ${words}`;
+  note(`difference ${panes.at + 1} of ${all.length}: ${words}`);
 }
 
 function closePanes() {

@@ -398,6 +398,8 @@ interface Hetero {
   zoom(factor: number): void;
   /** The view in which a box is as large as it can be, clear of the cards. */
   wholeOf(box: Bounds, largest?: number): Viewport;
+  placeOf(cy: Cy): Place;
+  lookAt(cy: Cy, place: Place): void;
   bring(box: Bounds): void;
   signs(devices: number[]): string;
   zoomToSelection(): void;
