@@ -192,6 +192,12 @@ function highlight(list, field, chosen) {
   field?.setAttribute("aria-activedescendant", items[chosen]?.id ?? "");
 }
 
+/** @type {Hetero["walked"]} */
+function walked(key, [back, on], items, now) {
+  const goal = { [back]: now - 1, [on]: now + 1, Home: 0, End: -1 }[key];
+  return goal === undefined ? undefined : items.at(goal % items.length);
+}
+
 /* A card beside a node or an edge, to the right where there is room; both in coordinates of what holds the card. */
 /** @type {Hetero["placeBeside"]} */
 function placeBeside(card, target, [left, top], width, height) {
@@ -217,5 +223,5 @@ const provide = (functions) => {
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
 provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-provide({ compareIfPast, counted, make, swatch, around, on, kept, keep, highlight, placeBeside });
+provide({ compareIfPast, counted, make, swatch, around, on, kept, keep, highlight, walked, placeBeside });
 callbacks({ go, openBenchmark, openCompare, pageAt });

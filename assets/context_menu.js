@@ -79,10 +79,9 @@ document.addEventListener(
     const menu = editor.byId("context-menu");
     if (!menu || menu.hidden) return;
     const items = /** @type {HTMLElement[]} */ ([...menu.children]),
-      now = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    /** @type {Record<string, number>} */
-    const goals = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: -1 };
-    if (event.key in goals) items.at(goals[event.key] % items.length)?.focus();
+      now = items.indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+      next = editor.walked(event.key, ["ArrowUp", "ArrowDown"], items, now);
+    if (next) next.focus();
     else if (event.key === "Escape" || event.key === "Tab") closeContextMenu();
     else if (event.key === "Enter" || event.key === " ") return; // presses the item
     event.preventDefault();

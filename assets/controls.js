@@ -19,25 +19,16 @@ const classes = (...names) => names.filter(Boolean).join(" ");
  * @param {{ label?: string, code?: string, className?: string, hidden?: boolean, width?: number, title?: string }} props
  * @param {...unknown} field
  */
-const labelled = (props, ...field) =>
-  h(
-    props.label || props.code ? "label" : "span",
-    {
-      className: classes("field", props.className),
-      hidden: props.hidden,
-      style: { width: props.width },
-      title: props.title,
-    },
-    (props.label || props.code) &&
-      h(
-        "span",
-        { className: "field-label" },
-        props.label,
-        props.label && props.code && " ",
-        props.code && h("code", {}, props.code),
-      ),
+function labelled({ label, code, className, hidden, width, title }, ...field) {
+  const words = [label, label && code && " ", code && h("code", {}, code)],
+    isNamed = label || code;
+  return h(
+    isNamed ? "label" : "span",
+    { className: classes("field", className), hidden, style: { width }, title },
+    isNamed && h("span", { className: "field-label" }, ...words),
     ...field,
   );
+}
 
 /** @param {Controls.ButtonProps} props */
 function Button(props) {
@@ -96,26 +87,16 @@ function Select(props) {
   );
 }
 
+/** What browsers would do of their own in a field. */
+const BARE = { autoComplete: "off", spellCheck: false };
+
 /** @param {string | number | null | undefined} value */
 const shown = (value) => (value === null || value === undefined ? "" : String(value));
 
 /** @param {Controls.FieldProps} props */
 function Field(props) {
-  const {
-    id,
-    value,
-    type = "text",
-    min,
-    max,
-    step,
-    placeholder,
-    debounce,
-    suggestions,
-    rows,
-    disabled,
-    n_submit,
-    setProps,
-  } = props;
+  const { id, value, type = "text", min, max, step, placeholder, disabled, rows } = props,
+    { debounce, suggestions, n_submit, setProps } = props;
   const [text, setText] = useState(shown(value));
   useEffect(() => setText(shown(value)), [value]);
 
@@ -138,18 +119,11 @@ function Field(props) {
     icon(props.icon),
     h(rows ? "textarea" : "input", {
       ...marks(props),
+      ...{ min, max, step, placeholder, disabled, rows, ...BARE },
       id: idOf(id),
       value: text,
       "data-sent": debounce ? shown(value) : undefined,
-      rows,
       type: rows ? undefined : type,
-      min,
-      max,
-      step,
-      placeholder,
-      disabled,
-      autoComplete: "off",
-      spellCheck: false,
       list: suggestions && `${idOf(id)}-suggestions`,
       onChange: ({ target }) => {
         setText(target.value);
@@ -212,34 +186,16 @@ function MultiSelect(props) {
       : item,
   );
   const chosen = value.map((each) => {
-    const name = known.find((one) => one.value === each)?.label ?? each;
-    return h(
-      "li",
-      { key: each },
-      name,
-      h(
-        "button",
-        {
-          type: "button",
-          className: "mini",
-          title: `Remove ${name}`,
-          "aria-label": `Remove ${name}`,
-          onClick: () => remove(each),
-        },
-        "×",
-      ),
-    );
+    const name = known.find((one) => one.value === each)?.label ?? each,
+      title = `Remove ${name}`,
+      how = { type: "button", className: "mini", title, "aria-label": title, onClick: () => remove(each) };
+    return h("li", { key: each }, name, h("button", how, "×"));
   });
-  const list = `${idOf(id)}-suggestions`;
+  const list = `${idOf(id)}-suggestions`,
+    common = { ...marks(props), id: idOf(id), "aria-label": props.label };
   const typed = h("input", {
-    ...marks(props),
-    id: idOf(id),
-    "aria-label": props.label,
-    value: text,
-    list,
-    placeholder,
-    autoComplete: "off",
-    spellCheck: false,
+    ...common,
+    ...{ value: text, list, placeholder, ...BARE },
     onChange: ({ target, nativeEvent }) => {
       const how = nativeEvent.inputType;
       if (!how || how === "insertReplacementText")
@@ -256,13 +212,7 @@ function MultiSelect(props) {
   });
   const picked = h(
     "select",
-    {
-      ...marks(props),
-      id: idOf(id),
-      "aria-label": props.label,
-      value: "",
-      onChange: (event) => add(event.target.value),
-    },
+    { ...common, value: "", onChange: (event) => add(event.target.value) },
     h("option", { value: "" }, placeholder),
     options(left),
   );

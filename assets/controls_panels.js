@@ -34,14 +34,6 @@ function element(node) {
 /** @param {{ tree: Controls.Node[] }} props */
 const StaticHtml = ({ tree }) => h(Fragment, {}, ...tree.map(element));
 
-/** @type {Record<string, (now: number, count: number) => number>} */
-const STEPS = {
-  ArrowRight: (now, count) => (now + 1) % count,
-  ArrowLeft: (now, count) => (now + count - 1) % count,
-  Home: () => 0,
-  End: (_now, count) => count - 1,
-};
-
 /** @param {Controls.TabsProps} props */
 function Tabs({ id, value, tabs, children, setProps }) {
   const seen = useRef(new Set()),
@@ -58,7 +50,7 @@ function Tabs({ id, value, tabs, children, setProps }) {
   /** @param {KeyboardEvent} event */
   function walk(event) {
     const now = tabs.findIndex((tab) => tab.value === value),
-      next = tabs[STEPS[event.key]?.(now, tabs.length)];
+      next = editor.walked(event.key, ["ArrowLeft", "ArrowRight"], tabs, now);
     if (!next) return;
     event.preventDefault();
     setProps({ value: next.value });
@@ -152,26 +144,22 @@ function Popover(props) {
     if (!open) return;
     pressMain(event);
     const all = items(),
-      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;
+      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+      next = menu && editor.walked(event.key, ["ArrowUp", "ArrowDown"], all, now);
     if (event.key === "Escape") {
       setOpen(false);
       /** @type {HTMLElement} */ (box.current?.firstElementChild)?.focus();
     } else if (event.key === "Tab" && menu) setOpen(false);
-    else if (step !== undefined) {
+    else if (next) {
       event.preventDefault();
-      all[(step + all.length) % all.length].focus();
+      next.focus();
     }
     if (event.key !== "Tab") event.stopPropagation(); // these keys are no commands of the page
   }
 
   return h(
     "div",
-    {
-      className: editor.classes("popover", end && "end"),
-      ref: box,
-      onKeyDown: key,
-    },
+    { className: editor.classes("popover", end && "end"), ref: box, onKeyDown: key },
     h(
       "button",
       {

@@ -292,6 +292,8 @@ interface Hetero {
   keep(key: string, value: unknown, storage?: "localStorage" | "sessionStorage"): void;
   /** Marks one item of a list that is chosen from with the keys of a field. */
   highlight(list: Element, field: Element | null, chosen: number): void;
+  /** The item that one of two keys, Home or End goes to from another; after the last one is the first. */
+  walked<T>(key: string, keys: [back: string, on: string], items: T[], now: number): T | undefined;
   /** Places a card beside a node or an edge, within a width and a height; `from` is where the graph begins. */
   placeBeside(
     card: HTMLElement,
