@@ -175,41 +175,39 @@ function recall() {
 let dragged = null;
 /** @type {{ name: string, below: boolean } | null} */
 let goal = null;
-/** @param {Event} event */
-const rowOf = (event) => editor.around(event, ".device-row");
 /** @param {HTMLElement} row */
 const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
-const unmarkRows = () =>
-  document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
+/** Which row is dragged, and beside which one it would be dropped. @param {HTMLElement} [over] @param {boolean} [below] */
+const markRows = (over, below) =>
+  editor.all(".device-row").forEach((row) => {
+    row.classList.toggle("dragged", row === dragged);
+    row.classList.toggle("drop-above", row === over && row !== dragged && !below);
+    row.classList.toggle("drop-below", row === over && row !== dragged && Boolean(below));
+  });
 
 document.addEventListener("dragstart", (event) => {
-  dragged = rowOf(event);
-  if (dragged) {
-    if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
-    dragged.classList.add("dragged");
-  }
+  dragged = editor.around(event, ".device-row");
+  if (dragged && event.dataTransfer) event.dataTransfer.effectAllowed = "move";
+  markRows();
 });
-document.addEventListener("dragover", (event) => {
-  const row = rowOf(event);
-  if (!dragged || !row) return;
+editor.on("dragover", ".device-row", (row, event) => {
+  if (!dragged) return;
   event.preventDefault();
   const box = row.getBoundingClientRect();
   goal = { name: nameOf(row), below: event.clientY > box.top + box.height / 2 };
-  unmarkRows();
-  dragged.classList.add("dragged");
-  if (row !== dragged) row.classList.add(goal.below ? "drop-below" : "drop-above");
+  markRows(row, goal.below);
 });
 document.addEventListener("dragend", () => {
   if (!dragged) return;
   const moved = nameOf(dragged),
     before = page.view.devices.map((d) => d.name);
-  unmarkRows();
   if (goal && goal.name !== moved) {
     const names = before.filter((name) => name !== moved);
     names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
     if (names.join("\n") !== before.join("\n")) editor.edit({ do: "order", names: names });
   }
   dragged = goal = null;
+  markRows();
 });
 
 /* ---- a link to the selection ---- */
@@ -233,10 +231,10 @@ function showLink(ops) {
 
 /** @type {Hetero["copy"]} */
 function copy(text, said) {
-  const done = () => editor.say(`${said || "Copied"}.`);
-  if (navigator.clipboard)
-    navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
-  else editor.say("The browser does not allow copying.");
+  const done = () => editor.say(`${said || "Copied"}.`),
+    failed = () => editor.say("The browser does not allow copying.");
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, failed);
+  else failed();
 }
 
 const copyLink = () => {
