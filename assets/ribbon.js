@@ -113,17 +113,10 @@ function release(event) {
   if (!drag) return;
   const { from, to } = drag;
   drag = null;
-  if (Math.abs(to - from) < 4) goToPart(placeAt(xOf(event))?.part);
-  else {
-    const ops = opsBetween(Math.min(from, to), Math.max(from, to));
-    editor.selectOps(ops);
-  }
+  const at = placeAt(xOf(event));
+  if (Math.abs(to - from) >= 4) editor.selectOps(opsBetween(Math.min(from, to), Math.max(from, to)));
+  else if (at) editor.showPart(at.part.part);
   draw();
-}
-
-/** @param {Messages.RibbonPart | undefined} part */
-function goToPart(part) {
-  if (part) editor.showPart(part.part);
 }
 
 /** @type {Hetero["stepChange"]} */
@@ -187,9 +180,7 @@ function describe() {
 /* The buttons that go from one device switch to the next, where there is one. */
 function offerSteps() {
   const none = !changes().length;
-  for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (
-    document.querySelectorAll(".ribbon-words [data-command$=-change]")
-  )) {
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all(".ribbon-words [data-command$=-change]"))) {
     button.dataset.title ??= button.title;
     button.title = none ? "This plan has no device switch" : button.dataset.title;
     button.disabled = none;
