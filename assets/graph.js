@@ -19,11 +19,8 @@ function liveGraph() {
 /** @param {Cy} cy */
 function attach(cy) {
   const element = /** @type {HTMLElement} */ (cy.container());
-  element.setAttribute("role", "application");
-  element.setAttribute(
-    "aria-label",
-    "Graph of the model: arrow keys go along the edges, the tables below say the same in words",
-  );
+  element.role = "application";
+  element.ariaLabel = "Graph of the model: arrow keys go along the edges, the tables below say the same in words";
   page.cy = cy;
   window.heteroCy = cy;
   page.region = page.first = page.groupOf = null;
@@ -32,7 +29,6 @@ function attach(cy) {
   cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
   cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
   cy.on("dbltap", "node.holder", (event) => editor.openBody(event.target.data("body")));
-  cy.on("viewport", () => window.heteroMap.draw());
   cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
   cy.on("tap", "node.frame", editor.tapFrame);
   cy.on("cxttap", editor.openContextMenu);
@@ -73,11 +69,12 @@ function attach(cy) {
   cy.on("dragpan", () => {
     chosen = true;
   });
-  cy.on("viewport", editor.hoverMoved);
   cy.on("zoom", () => showFar(cy));
   cy.on("viewport add", () => editor.labelEdges(cy));
   let later = 0;
   cy.on("viewport", () => {
+    window.heteroMap.draw();
+    editor.hoverMoved();
     // a reload of the page comes back to this place
     clearTimeout(later);
     later = setTimeout(() => editor.remember({ view: { ...placeOf(cy), whole: isUnmoved(cy) } }), 250);
@@ -261,22 +258,16 @@ function apply(view) {
     editor.recall();
     editor.openLink();
   }
-  editor.all("[data-hint]").forEach((element) => {
-    const button = /** @type {HTMLButtonElement} */ (element);
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all("[data-hint]"))) {
     // done, or undone
     /** @param {number} op */
     const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
     button.disabled = (button.dataset.hint || "").split(",").map(Number).every(done);
-  });
-  editor.all("[data-step-of]").forEach((note) => {
-    note.hidden = note.dataset.stepOf === view.step;
-  });
-  editor.all("[data-plan-of]").forEach((name) => {
+  }
+  for (const note of editor.all("[data-step-of]")) note.hidden = note.dataset.stepOf === view.step;
+  for (const name of editor.all("[data-plan-of]"))
     name.textContent = name.dataset.planOf === view.step ? "this plan" : "the plan compared";
-  });
-  editor.all("[data-tick-of]").forEach((tick) => {
-    tick.hidden = tick.dataset.tickOf !== view.step;
-  });
+  for (const tick of editor.all("[data-tick-of]")) tick.hidden = tick.dataset.tickOf !== view.step;
   setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
   editor.drawRules(view.rules);
   editor.legend();
@@ -309,18 +300,12 @@ function redrawn(elements, detail) {
       if (cy !== page.cy) attach(cy);
       tune(cy);
     }
-    if (page.hold) {
-      cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan });
-      page.hold = null;
-    }
-    if (page.keep) {
-      keepPlace(cy, page.keep);
-      page.keep = null;
-    } else if (before && detail && before.mode !== detail.mode) firstView(cy);
-    if (page.fitNext) {
-      page.fitNext = false;
-      firstView(cy);
-    }
+    if (page.hold) cy.viewport(page.hold);
+    if (page.keep) keepPlace(cy, page.keep);
+    else if (before && detail && before.mode !== detail.mode) firstView(cy);
+    if (page.fitNext) firstView(cy);
+    page.hold = page.keep = null;
+    page.fitNext = false;
     comeBack();
     editor.reselect();
     if (page.wanted !== undefined) {
@@ -336,10 +321,8 @@ function redrawn(elements, detail) {
 function whenDrawn(elements, then, tries = 100) {
   const cy = liveGraph(),
     all = cy?.elements();
-  const done =
-    all &&
-    all.length === elements.length &&
-    [0, all.length - 1].every((i) => cy.getElementById(elements[i].data.id).nonempty());
+  const isThere = (/** @type {number} */ i) => cy.getElementById(elements[i].data.id).nonempty(),
+    done = all?.length === elements.length && [0, all.length - 1].every(isThere);
   if (done || !tries) {
     if (cy) then(cy);
   } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
@@ -395,8 +378,7 @@ function tune(cy) {
   const many = cy.elements().length > 700,
     renderer = /** @type {any} */ (cy).renderer(); // draw less while the view moves
   renderer.wheelSensitivity = 1;
-  renderer.hideEdgesOnViewport = many;
-  renderer.textureOnViewport = many;
+  renderer.hideEdgesOnViewport = renderer.textureOnViewport = many;
 }
 
 /* A graph that is shown whole stays so, as long as it gets little smaller. Otherwise what was opened or closed stays where it
