@@ -5,7 +5,7 @@ const page = editor.page,
 
 /** @type {Hetero["opId"]} */
 const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-const known = new Map(),
+const known = /** @type {Map<string, number[]>} */ (new Map()),
   MOST_KNOWN = 5000;
 
 /** The ops that a node stands for; a block has them as ranges. @param {CyNode} node */
@@ -20,10 +20,10 @@ function opsIn(text) {
   let ops = known.get(text);
   if (!ops) {
     ops = [];
-    text.split(" ").forEach((/** @type {string} */ part) => {
-      const ends = part.split("-").map(Number);
-      for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
-    });
+    for (const part of text.split(" ")) {
+      const [first, last = first] = part.split("-").map(Number);
+      for (let op = first; op <= last; op += 1) ops.push(op);
+    }
     if (known.size > MOST_KNOWN) known.clear();
     known.set(text, ops);
   }
@@ -57,9 +57,7 @@ function nodeOf(op) {
 /** @type {Hetero["nodesOf"]} */
 function nodesOf(ops) {
   let found = page.cy.collection();
-  new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
-    if (id) found = found.union(page.cy.getElementById(id));
-  });
+  for (const id of new Set(ops.map((op) => nodeOf(op).id()))) if (id) found = found.union(page.cy.getElementById(id));
   return found;
 }
 
@@ -104,16 +102,11 @@ function reportSelection() {
   page.chosen = null;
   page.cy.nodes(".part").removeClass("part"); // what is clicked is meant as a whole
   pending = setTimeout(() => {
-    const nodes = page.cy.nodes(":selected");
-    const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
+    const ops = page.cy.nodes(".op:selected").toArray().flatMap(opsOf),
+      terminal = page.cy.nodes(".terminal:selected");
     page.selected = ops;
-    const terminal = nodes.filter(".terminal");
-    editor.set("selection", {
-      data:
-        ops.length || terminal.empty()
-          ? { ops: ops }
-          : { ops: [], tensors: terminal[0].data("tensors") ?? [terminal[0].data("tensor")] },
-    });
+    const tensors = terminal.empty() ? [] : (terminal[0].data("tensors") ?? [terminal[0].data("tensor")]);
+    editor.set("selection", { data: ops.length || !tensors.length ? { ops } : { ops, tensors } });
   }, 25);
 }
 
@@ -137,12 +130,12 @@ function tell(ops) {
   const live = editor.byId("live"),
     view = page.view;
   if (!live || !view) return;
-  const place = page.index.get(ops[0]),
-    node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
-    name = node?.nonempty() ? node[0].data("name") : "op";
+  const [op] = ops,
+    device = page.index.has(op) ? view.devices[view.device[page.index.get(op)]].name : "no device",
+    name = page.cy && ops.length === 1 ? nodeOf(op).data("name") : undefined;
   if (!ops.length) live.textContent = "";
   else if (ops.length > 1) live.textContent = `${editor.grouped(ops.length)} ops selected`;
-  else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
+  else live.textContent = `${name ?? "op"} on ${device} selected`;
 }
 
 /** @param {Messages.Selection | null} selection */
@@ -286,18 +279,14 @@ function bring(elements) {
   editor.bring(fits ? box : elements.nodes().first().boundingBox());
 }
 
-/* Goes to an op; blocks around it are opened. */
 /**
+ * Goes to an op; blocks around it are opened.
  * @param {number} op
  * @param {boolean} [stay] the view moves only where the op is out of sight
  */
 function bringOp(op, stay) {
-  const node = page.cy?.getElementById(`op${op}`);
-  if (node?.nonempty()) {
-    goTo(`op${op}`, stay);
-    return;
-  }
-  if (page.detail && page.detail.mode === "blocks") {
+  if (page.cy?.getElementById(`op${op}`).nonempty()) goTo(`op${op}`, stay);
+  else if (page.detail?.mode === "blocks") {
     page.wanted = op;
     editor.reveal(op);
   } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
