@@ -180,15 +180,9 @@ function paint(ops, target, force) {
   }
   const look = page.view.devices[target];
   if (page.cy && look) {
-    const wanted = new Set(ops);
-    const cy = page.cy;
-    cy.batch(() =>
-      editor.nodesOf(ops).forEach((node) => {
-        if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
-        node.data({ fill: look.fill, ink: look.ink });
-        node.removeClass("mixed");
-      }),
-    );
+    const wanted = new Set(ops),
+      nodes = editor.nodesOf(ops).filter((node) => editor.opsOf(node).every((op) => wanted.has(op)));
+    page.cy.batch(() => nodes.removeClass("mixed").data({ fill: look.fill, ink: look.ink }));
   }
   edit({ do: "paint", ops: ops, device: target, force: Boolean(force) });
 }
@@ -206,23 +200,15 @@ function tapOp(node) {
   editor.keepOpen();
   const ops = editor.opsOf(node),
     op = ops[0];
-  if (page.region === "region") {
-    edit({ do: "region", ops: [op], device: device(), unpin: unpin() });
-  } else if (page.region === "between") {
-    if (page.first === null) {
-      page.first = ops;
-      unmarkFirst();
-      node.addClass("mark");
-      showMode();
-      return;
-    }
-    edit({ do: "between", first: page.first, ops: ops, device: device(), unpin: unpin() });
+  if (page.region === "region") edit({ do: "region", ops: [op], device: device(), unpin: unpin() });
+  else if (page.region === "between") {
+    const { first } = page;
+    if (first) edit({ do: "between", first, ops, device: device(), unpin: unpin() });
     unmarkFirst();
-    page.first = null;
+    if (!first) node.addClass("mark");
+    page.first = first ? null : ops;
     showMode();
-  } else if (painting()) {
-    paintOrUnpin(ops);
-  }
+  } else if (painting()) paintOrUnpin(ops);
 }
 
 /** The title of a frame stands for its block; the rest of it is ground. @type {Hetero["tapFrame"]} */
@@ -265,17 +251,19 @@ function grow(how) {
 function setBrush(name) {
   if (name !== page.brush) editor.closeNotice(); // what was refused to the former brush is not wanted any more
   page.brush = name;
-  page.first = null;
-  page.messageUntil = 0;
-  showMode();
+  toolChanged();
 }
 
 /** @type {Hetero["setRegion"]} */
 function setRegion(name) {
   page.region = page.region === name ? null : name;
+  unmarkFirst();
+  toolChanged();
+}
+
+function toolChanged() {
   page.first = null;
   page.messageUntil = 0;
-  unmarkFirst();
   showMode();
 }
 
@@ -291,8 +279,7 @@ function showMode() {
   press("region", page.region || "");
   const hint = editor.byId("mode-hint");
   if (!hint || Date.now() < page.messageUntil) return;
-  const brush = device(),
-    look = page.view && brush !== null ? page.view.devices[brush] : null;
+  const look = page.view?.devices[device() ?? -1];
   const act = page.brush === "unpin" ? "unpin" : look ? `paint with ${look.name}` : "select";
   let text = "";
   if (page.region === "region") text = `Click an op to ${act} all connected ops of its colour.`;
