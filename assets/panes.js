@@ -10,16 +10,11 @@ const { make, page } = editor,
 const panes = {
   graphs: [],
   data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
-  ask: undefined,
   drawn: new Map(),
   mode: "side",
   only: false,
   split: 0.5,
-  timer: undefined,
   moving: false,
-  at: undefined,
-  regions: undefined,
-  anchor: undefined,
   anchorSide: 0,
 };
 
@@ -87,32 +82,28 @@ const unpacked = ({ name, summary, device, part, partColour }) => ({
 });
 
 function downloadComparison() {
-  const names = tickedNames();
-  if (names)
-    editor
-      .download(`/d/${page.view.document}/comparison?${names}`)
-      .then((name) => editor.tell(`Downloaded ${name}`), editor.complain);
+  const names = tickedNames(),
+    address = `/d/${page.view.document}/comparison?${names}`;
+  if (names) editor.download(address).then((name) => editor.tell(`Downloaded ${name}`), editor.complain);
 }
 
 /** @type {Set<string>} */
 const ticked = new Set();
 
-/** @param {HTMLElement} button */
-function tickPane(button) {
-  const on = button.getAttribute("aria-checked") !== "true",
-    name = button.dataset.pane ?? "";
-  button.setAttribute("aria-checked", String(on));
-  if (on) ticked.add(name);
-  else ticked.delete(name);
+/** @type {Hetero["tickPane"]} */
+function tickPane({ ariaChecked, dataset }) {
+  if (ariaChecked === "true") ticked.delete(dataset.pane ?? "");
+  else ticked.add(dataset.pane ?? "");
+  showTicks();
+}
+
+function showTicks() {
+  for (const button of editor.all("[data-pane]")) button.ariaChecked = String(ticked.has(button.dataset.pane ?? ""));
 }
 
 /* A table that is made anew has the ticks of the one before. */
 function comparisonArrived() {
-  setTimeout(() => {
-    editor.all("[data-pane]").forEach((button) => {
-      button.setAttribute("aria-checked", String(ticked.has(button.dataset.pane ?? "")));
-    });
-  }, 0);
+  setTimeout(showTicks, 0);
 }
 
 /** @param {PanesData} data @param {() => Promise<PanesData>} ask */
@@ -372,13 +363,8 @@ function tellNode(side, node) {
     count = panes.graphs[side].differing.get(node.id())?.length ?? 0,
     isBlock = node.hasClass("group"),
     [type, name] = layouts[side].named[places[0]];
-  const lines = [
-    line(
-      isBlock
-        ? `${editor.counted(places.length)}, ${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`
-        : name,
-    ),
-  ];
+  const differing = `${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`,
+    lines = [line(isBlock ? `${editor.counted(places.length)}, ${differing}` : name)];
   layouts.forEach((layout, to) => {
     const own = places.map((i) => twinOf(i, side, to)).filter((i) => i >= 0),
       of = new Map();
@@ -422,11 +408,10 @@ function setPanesMode(mode) {
   if (two) panes.mode = mode;
   grid.dataset.mode = mode;
   grid.style.gridTemplateColumns = `repeat(${mode === "side" ? (layouts.length === 4 ? 2 : layouts.length) : 1}, minmax(0, 1fr))`;
-  editor.all("[data-panes-mode]", box()).forEach((each) => {
-    const b = /** @type {HTMLButtonElement} */ (each);
-    b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
-    b.disabled = b.dataset.panesMode !== "side" && !two;
-  });
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all("[data-panes-mode]", box()))) {
+    button.ariaPressed = String(button.dataset.panesMode === mode);
+    button.disabled = button.dataset.panesMode !== "side" && !two;
+  }
   for (const frame of frames) frame.classList.remove("off");
   split(panes.split);
   panes.moving = true;
@@ -452,7 +437,7 @@ function split(share) {
   editor.all("figure", grid)[1].style.clipPath = grid.dataset.mode === "swipe" ? `inset(0 0 0 ${percent})` : "";
   if (!line) return;
   line.style.left = percent;
-  line.setAttribute("aria-valuenow", String(Math.round(100 * panes.split)));
+  line.ariaValueNow = String(Math.round(100 * panes.split));
 }
 
 function handle() {
@@ -476,7 +461,7 @@ function handle() {
 /** @type {Hetero["onlyDifferences"]} */
 function onlyDifferences(button) {
   panes.only = !panes.only;
-  button.setAttribute("aria-pressed", String(panes.only));
+  button.ariaPressed = String(panes.only);
   for (const graph of panes.graphs) graph.fade(panes.only);
 }
 
@@ -502,15 +487,15 @@ function regionsOf({ cy, differing, layout }, side) {
     return own !== undefined && own === kinds.get(edge.target().id());
   });
   const nodes = cy.nodes().filter((node) => kinds.has(node.id()));
+  /** @param {import("cytoscape").CollectionReturnValue} part */
+  const placesIn = (part) => part.nodes().map((node) => differing.get(node.id()) ?? []);
   return nodes
     .union(touch)
     .components()
     .map((part) => ({
       side,
-      places: part
-        .nodes()
-        .toArray()
-        .flatMap((node) => differing.get(node.id()) ?? [])
+      places: placesIn(part)
+        .flat()
         .sort((a, b) => a - b),
     }))
     .sort((a, b) => a.places[0] - b.places[0]);

@@ -172,15 +172,14 @@ function isNamedBlock(text) {
 /** @param {Messages.SearchResults} data @param {number} count @param {boolean} one of the results is highlighted */
 function noteOf(data, count, one) {
   if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
-  if (!count && isFilter(field()?.value || "")) return "No op matches this filter.";
+  const text = field()?.value || "";
+  if (!count && isFilter(text)) return "No op matches this filter.";
   if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
   const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
-  const filter = isFilter(field()?.value || ""),
+  const isSet = isFilter(text) || (!one && count > 1 && hasField(text)),
     toBlock = "Enter: go to the block · Shift+Enter: select all",
     all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
-    block = isNamedBlock(field()?.value || ""),
-    isSet = filter || (!one && count > 1 && hasField(field()?.value || "")),
-    enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && block ? toBlock : all;
+    enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && isNamedBlock(text) ? toBlock : all;
   return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
 }
 

@@ -154,19 +154,19 @@ interface PanesState {
   /** Missing until a comparison was asked for. */
   data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
   /** Asks for the data again. */
-  ask: (() => Promise<PanesState["data"]>) | undefined;
+  ask?: () => Promise<PanesState["data"]>;
   /** By document. */
   drawn: Map<string, Messages.Drawing>;
   mode: string;
   only: boolean;
   /** The line of a swipe, as a share of the width. */
   split: number;
-  timer: number | undefined;
+  timer?: number;
   moving: boolean;
-  at: number | undefined;
-  regions: { side: number; places: number[] }[] | undefined;
+  at?: number;
+  regions?: { side: number; places: number[] }[];
   /** The op that two models keep at the same place. */
-  anchor: number | undefined;
+  anchor?: number;
   anchorSide: number;
 }
 
