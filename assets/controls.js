@@ -96,7 +96,8 @@ const shown = (value) => (value === null || value === undefined ? "" : String(va
 /** @param {Controls.FieldProps} props */
 function Field(props) {
   const { id, value, type = "text", min, max, step, placeholder, disabled, rows } = props,
-    { debounce, suggestions, n_submit, setProps } = props;
+    { debounce, suggestions, n_submit, setProps } = props,
+    plain = { ...marks(props), ...BARE, min, max, step, placeholder, disabled, rows };
   const [text, setText] = useState(shown(value));
   useEffect(() => setText(shown(value)), [value]);
 
@@ -118,8 +119,7 @@ function Field(props) {
     { ...props, className: classes(props.className, props.icon && "with-icon") },
     icon(props.icon),
     h(rows ? "textarea" : "input", {
-      ...marks(props),
-      ...{ min, max, step, placeholder, disabled, rows, ...BARE },
+      ...plain,
       id: idOf(id),
       value: text,
       "data-sent": debounce ? shown(value) : undefined,
@@ -195,7 +195,10 @@ function MultiSelect(props) {
     common = { ...marks(props), id: idOf(id), "aria-label": props.label };
   const typed = h("input", {
     ...common,
-    ...{ value: text, list, placeholder, ...BARE },
+    ...BARE,
+    value: text,
+    list,
+    placeholder,
     onChange: ({ target, nativeEvent }) => {
       const how = nativeEvent.inputType;
       if (!how || how === "insertReplacementText")

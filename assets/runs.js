@@ -94,15 +94,9 @@ async function startRun(_start, _profile, _tune, _accuracy, seconds, mode, reque
     editor.set("phases-prompt-length", { value: prompt });
     editor.set("phases-new-length", { value: tokens });
   }
-  await begin({
-    kind: kind ?? (generates ? "tokens" : "benchmark"),
-    seconds,
-    mode: generates ? "latency" : mode || "latency",
-    requests,
-    memory: Boolean(memory),
-    prompt,
-    new: tokens,
-  });
+  const given = { seconds, requests, memory: Boolean(memory), prompt, new: tokens },
+    what = { kind: kind ?? (generates ? "tokens" : "benchmark"), mode: generates ? "latency" : mode || "latency" };
+  await begin(/** @type {Messages.RunRequest} */ ({ ...given, ...what }));
 }
 
 /** @type {Hetero["measure"]} */
