@@ -58,10 +58,7 @@ const options = (data) =>
     return h("option", { key: item.value, value: item.value, disabled: item.disabled, title: item.title }, item.label);
   });
 
-/**
- * @param {Controls.Item[]} data
- * @returns {{ value: string, label: string }[]}
- */
+/** @param {Controls.Item[]} data @returns {{ value: string, label: string }[]} */
 const choices = (data) =>
   data.flatMap((item) =>
     typeof item === "string" ? { value: item, label: item } : "group" in item ? choices(item.items) : item,

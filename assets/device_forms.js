@@ -21,11 +21,7 @@ function deviceFieldChanged(values, fields, table) {
   });
 }
 
-/**
- * @param {string} property as Dash names it, `{"field":"memory",...}.value`
- * @param {number} index
- * @param {string} field
- */
+/** @param {string} property as Dash names it, `{"field":"memory",...}.value` @param {number} index @param {string} field */
 function isOf(property, index, field) {
   const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
   return id.index === index && id.field === field;

@@ -8,9 +8,8 @@ const FIRST_RETRY = 5000,
   REFUSED = new Set([400, 404, 409, 413, 422]),
   TITLE = 24; // height of a frame's title
 
-/* Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
-   came meanwhile. A request that is lost is sent again, and each edit is applied once. */
-/** @type {Map<string, EditQueue>} */
+/** Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
+ * came meanwhile. A request that is lost is sent again, and each edit is applied once. @type {Map<string, EditQueue>} */
 const queues = new Map();
 
 let last = "",
@@ -141,10 +140,7 @@ let asked = /** @type {ReturnType<typeof automaticOf> | null} */ (null);
 /** @param {Messages.View} view */
 const automaticOf = ({ document, policy, grouping, costs, codegen }) => ({ document, policy, grouping, costs, codegen });
 
-/**
- * The lists show what the server has, unless a choice that is newer than its answer waits.
- * @param {Messages.View} view
- */
+/** The lists show what the server has, unless a choice that is newer than its answer waits. @param {Messages.View} view */
 function showAutomatic(view) {
   asked = automaticOf(view);
   for (const list of /** @type {const} */ (["policy", "grouping", "costs", "codegen"])) editor.set(list, { value: view[list] });
@@ -236,8 +232,7 @@ function say(text) {
   setTimeout(showMode, 2210);
 }
 
-/* Grows the selection, and paints nothing: with a brush in hand, Space paints what is selected then. */
-/** @type {Hetero["grow"]} */
+/** Grows the selection, and paints nothing: with a brush in hand, Space paints what is selected then. @type {Hetero["grow"]} */
 function grow(how) {
   const ops = editor.selectedOps();
   if (!ops.length) {

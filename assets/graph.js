@@ -103,8 +103,7 @@ function showFar(cy) {
   cy.batch(() => editor.showFrom(cy.nodes().not(".frame"), far));
 }
 
-/* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
-/** @param {Cy} cy */
+/** Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. @param {Cy} cy */
 function light(cy) {
   const chosen = cy.nodes(":selected"),
     lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
@@ -170,12 +169,7 @@ function isWhole(cy, box) {
 /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
 let whole = null;
 
-/**
- * The properties of a component in what Dash is going to show.
- * @param {any} shown
- * @param {string} id
- * @returns {any}
- */
+/** The properties of a component in what Dash is going to show. @param {any} shown @param {string} id @returns {any} */
 function partOf(shown, id) {
   if (Array.isArray(shown)) {
     for (const each of shown) {

@@ -13,10 +13,7 @@ function keyOf(event) {
 /** The field that takes the keys. @param {HTMLElement} target */
 const fieldOf = (target) => target.closest?.("input, textarea, select, [contenteditable=true]") ?? null;
 
-/**
- * Whether a field has nothing of its own to undo: undo and redo are then those of the plan.
- * @param {HTMLElement} target
- */
+/** Whether a field has nothing of its own to undo: undo and redo are then those of the plan. @param {HTMLElement} target */
 const hasNoUndo = (target) =>
   target.matches("select, [type=checkbox]") ||
   (target.dataset.sent === /** @type {HTMLInputElement} */ (target).value && !editor.byId("device-refused")?.textContent) ||

@@ -9,8 +9,7 @@ const page = editor.page,
 
 /** @typedef {{ data: Record<string, string | number>, classes: Record<string, boolean> }} Looks */
 
-/* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
-/** @param {number[]} devices */
+/** The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. @param {number[]} devices */
 const signs = (devices) => devices.map((d) => (d < 9 ? String.fromCodePoint(0x2460 + d) : "")).join("");
 
 /**
@@ -74,10 +73,7 @@ function showFrom(nodes, far) {
 
 /** The looks of one plan. */
 class Dresser {
-  /**
-   * @param {Messages.View} view
-   * @param {string} [mode] colours other than those that are chosen
-   */
+  /** @param {Messages.View} view @param {string} [mode] colours other than those that are chosen */
   constructor(view, mode) {
     this.view = view;
     this.mode = mode;
@@ -153,11 +149,7 @@ class Dresser {
     };
   }
 
-  /**
-   * The devices of a block in words.
-   * @param {number[][]} many devices and their numbers of ops
-   * @param {number} total
-   */
+  /** The devices of a block in words. @param {number[][]} many devices and their numbers of ops @param {number} total */
   shares(many, total) {
     if (many.length === 1) {
       const name = this.names[many[0][0]],

@@ -214,8 +214,7 @@ function paintEdges(g, s, h, colour) {
   g.stroke();
 }
 
-/* Where the ops that the canvas shows lie on the map. */
-/** @param {Scene} s */
+/** Where the ops that the canvas shows lie on the map. @param {Scene} s */
 function frameOnMap(s) {
   const cy = page.cy;
   if (!cy) return null;

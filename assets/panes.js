@@ -134,8 +134,7 @@ async function show({ layouts, devices }, ask) {
   refitWhileUnmoved(panes.graphs[0]);
 }
 
-/* A window of another size shows again what was shown at first, until somebody moves it. */
-/** @param {PaneGraph} graph */
+/** A window of another size shows again what was shown at first, until somebody moves it. @param {PaneGraph} graph */
 function refitWhileUnmoved({ cy }) {
   const view = () => JSON.stringify([cy.zoom(), cy.pan()]);
   let shown = view(),
@@ -342,8 +341,7 @@ function counts() {
 /** @param {string} text @param {string} [colour] */
 const line = (text, colour) => make("div", {}, colour ? editor.swatch(colour) : "", text);
 
-/* What is under the pointer: the op, and its device in each layout. */
-/** @param {number} side @param {CyNode | CyEdge} target */
+/** What is under the pointer: the op, and its device in each layout. @param {number} side @param {CyNode | CyEdge} target */
 function tell(side, target) {
   const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
   if (!lines) return;

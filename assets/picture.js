@@ -20,11 +20,7 @@ function picture(what) {
 const pngOf = (cy, bg) => cy.png({ output: "blob", full: false, scale: 2, bg });
 
 /* As large as the longest side allows; names are those that can be read at this size. */
-/**
- * @param {Cy} cy
- * @param {string} bg
- * @returns {[Blob, string]} and how large it is, in words
- */
+/** @param {Cy} cy @param {string} bg @returns {[Blob, string]} and how large it is, in words */
 function pngOfAll(cy, bg) {
   const { w, h } = cy.elements().boundingBox(),
     scale = Math.min(SHARPEST, LONGEST / Math.max(w, h)),

@@ -98,8 +98,7 @@ function placeAt(x) {
   return (at?.width > WIDE && places.find((place) => place.width < NARROW && within(REACH)(place))) || at;
 }
 
-/* What was dragged over: of a subgraph that is only touched, the share of its ops. */
-/** @param {number} from @param {number} to */
+/** What was dragged over: of a subgraph that is only touched, the share of its ops. @param {number} from @param {number} to */
 function opsBetween(from, to) {
   return places.flatMap((place) => {
     const ops = editor.opsIn(place.part.ops),

@@ -166,8 +166,7 @@ function select(selection) {
   showRow(ops);
 }
 
-/* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
-/** @param {number} tries */
+/** What was looked for, once it is drawn: blocks that are opened for it take a moment to come. @param {number} tries */
 function bringWanted(tries) {
   const op = page.wanted;
   if (op === undefined) return; // redrawn has brought it

@@ -43,10 +43,7 @@ function put(address, file, progress) {
 /** @param {string} name */
 const suffix = (name) => /\.[^./]+$/.exec(name.toLowerCase())?.[0] ?? "";
 
-/**
- * Why files cannot be opened, by their names and first bytes; "" where the server has to look.
- * @param {Part[]} parts
- */
+/** Why files cannot be opened, by their names and first bytes; "" where the server has to look. @param {Part[]} parts */
 async function refusal(parts) {
   /** @type {{ opens: string[], foreign: Record<string, string>, starts: [string, string][], none: string }} */
   const formats = JSON.parse(editor.one("#formats").textContent || "");
@@ -87,10 +84,7 @@ const lacking = (button) => JSON.parse(button?.dataset.weightsFiles ?? "[]");
 /** @param {string} path */
 const last = (path) => path.slice(path.lastIndexOf("/") + 1);
 
-/**
- * @param {Part[]} parts
- * @param {HTMLElement | null} adds the button that adds weights that a model lacks
- */
+/** @param {Part[]} parts @param {HTMLElement | null} adds the button that adds weights that a model lacks */
 async function send(parts, adds = document.querySelector("[data-weights-files]")) {
   if (!parts.length) return;
   document.getElementById("open-error")?.setAttribute("hidden", ""); // of what was opened before
