@@ -73,7 +73,7 @@ function refused(data) {
   return same;
 }
 
-/** @param {string} className @param {string} label @param {[string, string][]} options @param {string} value */
+/** @param {string} className @param {string} label @param {string[][]} options @param {string} value */
 function choice(className, label, options, value) {
   const items = options.map(([v, text]) => make("option", { value: v, selected: v === value }, text));
   return make("select", { className, ariaLabel: label }, ...items);
@@ -93,33 +93,11 @@ const button = (what, label, content) =>
 
 /** @param {Messages.RulesData} data @param {RuleRow} rule */
 function line(data, rule) {
-  const row = make("div", { className: "rule" }),
-    kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
-  row.append(make("span", { className: "rule-number" }));
-  (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) =>
-    row.append(
-      choice(
-        "rule-kind",
-        "What is matched",
-        data.kinds.map((one) => [one.kind, one.label]),
-        k.kind,
-      ),
-      field("rule-text", "Pattern", rule[k.kind] || "", `e.g. ${k.example}`),
-    ),
-  );
-  const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
-  row.append(
-    make("span", { className: "hint" }, "of these"),
-    field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
-    make("span", {}, "→"),
-    choice(
-      "rule-to",
-      "Target",
-      targets.map((t) => [t, t]),
-      rule.to,
-    ),
-  );
-  const count = make("span", { className: "rule-count" });
+  const matched = data.kinds.filter((k) => rule[k.kind] !== undefined),
+    kinds = matched.length ? matched : data.kinds.slice(0, 1),
+    labels = data.kinds.map((one) => [one.kind, one.label]),
+    targets = [...new Set([...data.targets, rule.to])].map((target) => [target, target]),
+    count = make("span", { className: "rule-count" });
   if (rule.near) {
     const title = `Write ${rule.near}, an op type that the model has`,
       data = { rules: "near", near: rule.near };
@@ -130,8 +108,23 @@ function line(data, rule) {
       words = rule.count + (rule.count === 1 ? " match" : " matches");
     count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
   }
-  row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
-  return row;
+  return make(
+    "div",
+    { className: "rule" },
+    make("span", { className: "rule-number" }),
+    ...kinds.flatMap(({ kind, example }) => [
+      choice("rule-kind", "What is matched", labels, kind),
+      field("rule-text", "Pattern", rule[kind] || "", `e.g. ${example}`),
+    ]),
+    make("span", { className: "hint" }, "of these"),
+    field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
+    make("span", {}, "→"),
+    choice("rule-to", "Target", targets, rule.to),
+    count,
+    button("up", "Earlier"),
+    button("down", "Later"),
+    button("remove", "Remove the rule", "×"),
+  );
 }
 
 const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
@@ -174,9 +167,7 @@ function send() {
   lines().forEach((row) => {
     if (!finished(read(row))) return;
     delete row.dataset.fresh;
-    row.querySelectorAll("input").forEach((input) => {
-      input.defaultValue = input.value;
-    });
+    for (const input of row.querySelectorAll("input")) input.defaultValue = input.value;
   });
   drawn = ""; // whatever the server makes of it is drawn
   editor.edit({ do: "rules", rules: rules });
