@@ -171,15 +171,11 @@ let whole = null;
 
 /** The properties of a component in what Dash is going to show. @param {any} shown @param {string} id @returns {any} */
 function partOf(shown, id) {
-  if (Array.isArray(shown)) {
-    for (const each of shown) {
-      const found = partOf(each, id);
-      if (found) return found;
-    }
-    return null;
+  if (!shown || shown.props?.id === id) return shown?.props;
+  for (const each of Array.isArray(shown) ? shown : [shown.props?.children]) {
+    const found = partOf(each, id);
+    if (found) return found;
   }
-  const props = shown?.props;
-  return !props ? null : props.id === id ? props : partOf(props.children, id);
 }
 
 /** The plan whose looks the elements of a new page have. @type {Messages.View | null} */
