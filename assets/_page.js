@@ -51,14 +51,14 @@ const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
 /** @type {Hetero["around"]} */
 const around = (event, selector) => targetOf(event).closest?.(selector) ?? null;
 
-/** @type {Hetero["on"]} */
-function on(type, selector, then, capture = false) {
+/** @param {boolean} capture @returns {Hetero["on"]} */
+const listening = (capture) => (type, selector, then) => {
   const listener = (/** @type {DocumentEventMap[typeof type]} */ event) => {
     const element = around(event, selector);
     if (element) then(/** @type {any} */ (element), event);
   };
   document.addEventListener(type, listener, capture);
-}
+};
 
 /** @type {Hetero["make"]} */
 function make(type, { data, ...properties } = {}, ...children) {
@@ -223,5 +223,6 @@ const provide = (functions) => {
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
 provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-provide({ compareIfPast, counted, make, swatch, around, on, kept, keep, highlight, walked, placeBeside });
+provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, walked, placeBeside });
+provide({ on: listening(false), onCapture: listening(true) });
 callbacks({ go, openBenchmark, openCompare, pageAt });

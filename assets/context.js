@@ -82,15 +82,10 @@ editor.on("click", "[data-longest-prompt]", async (button) => {
 });
 
 /* Before the command of the button places a prompt of that length. */
-editor.on(
-  "click",
-  "#memory [data-command=run-phases-start]",
-  () => {
-    const box = document.querySelector("#memory [data-context]");
-    if (box) editor.set("phases-prompt-length", { value: chosen(box) });
-  },
-  true,
-);
+editor.onCapture("click", "#memory [data-command=run-phases-start]", () => {
+  const box = document.querySelector("#memory [data-context]");
+  if (box) editor.set("phases-prompt-length", { value: chosen(box) });
+});
 
 /* Beside their fields, unless these are closed, as after a choice with the slider. */
 /** @param {{ props: Record<string, string> } | null} why */

@@ -92,17 +92,12 @@ const KEYS = {
 };
 
 editor.on("input", ".palette-field", (field) => search(field.textContent || ""));
-editor.on(
-  "keydown",
-  ".palette-field",
-  (_field, event) => {
-    if (!KEYS[event.key]) return;
-    event.preventDefault();
-    event.stopPropagation();
-    KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);
-  },
-  true,
-);
+editor.onCapture("keydown", ".palette-field", (_field, event) => {
+  if (!KEYS[event.key]) return;
+  event.preventDefault();
+  event.stopPropagation();
+  KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);
+});
 document.addEventListener("pointerdown", (event) => {
   if (!editor.around(event, "#palette")) closePalette();
 });

@@ -82,19 +82,15 @@ editor.on("input", ".rule-text", (/** @type {HTMLInputElement} */ typed) => {
   if (kind?.value === "scope") ask(typed);
 });
 editor.on("focusout", ".rule-text", close);
-document.addEventListener(
-  "keydown",
-  (event) => {
-    if (!list?.isConnected || event.target !== field) return;
-    const path = editor.all("#rule-blocks bdi")[chosen]?.textContent;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event.key === "ArrowDown" ? 1 : -1);
-    else if (event.key === "Enter" && path) take(path);
-    else if (event.key === "Escape") close();
-    else return;
-    event.preventDefault();
-    event.stopPropagation(); // the rule takes none of these keys for its own
-  },
-  { capture: true },
-);
+editor.onCapture("keydown", ".rule-text", (typed, event) => {
+  if (!list?.isConnected || typed !== field) return;
+  const path = editor.all("#rule-blocks bdi")[chosen]?.textContent;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event.key === "ArrowDown" ? 1 : -1);
+  else if (event.key === "Enter" && path) take(path);
+  else if (event.key === "Escape") close();
+  else return;
+  event.preventDefault();
+  event.stopPropagation(); // the rule takes none of these keys for its own
+});
 
 editor.provide({ patternMatches });

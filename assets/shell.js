@@ -112,16 +112,11 @@ function hide(name, hidden) {
 }
 
 /* A tab opens the tables, and so does what shows its result there. */
-editor.on(
-  "click",
-  "#dock [role=tab], #bench-open",
-  (tab) => {
-    hide("dock", false);
-    if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
-    remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
-  },
-  true,
-);
+editor.onCapture("click", "#dock [role=tab], #bench-open", (tab) => {
+  hide("dock", false);
+  if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
+  remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
+});
 
 editor.on("keydown", "#dock [role=tab]", (_tab, { key }) => {
   if (key.startsWith("Arrow") || key === "Home" || key === "End") hide("dock", false);

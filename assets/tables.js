@@ -93,13 +93,8 @@ function fill(list, id, api) {
   list.append(editor.make("button", { className: "tool small", onclick }, "As at first"));
 }
 
-editor.on(
-  "toggle",
-  "details[data-columns]",
-  (/** @type {HTMLDetailsElement} */ box) => {
-    const id = box.dataset.columns ?? "",
-      api = grids.get(id);
-    if (api && box.open) fill(editor.one(".columns-list", box), id, api);
-  },
-  true,
-);
+editor.onCapture("toggle", "details[data-columns]", (/** @type {HTMLDetailsElement} */ box) => {
+  const id = box.dataset.columns ?? "",
+    api = grids.get(id);
+  if (api && box.open) fill(editor.one(".columns-list", box), id, api);
+});

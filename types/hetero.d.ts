@@ -284,8 +284,9 @@ interface Hetero {
     type: K,
     selector: string,
     then: (element: T, event: DocumentEventMap[K]) => void,
-    capture?: boolean,
   ): void;
+  /** The same before what is within the document hears of them. */
+  onCapture: Hetero["on"];
   /** What the browser keeps under a key; null where it keeps nothing. */
   // biome-ignore lint/suspicious/noExplicitAny: whatever was kept
   kept(key: string, storage?: "localStorage" | "sessionStorage"): any;
