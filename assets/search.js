@@ -62,12 +62,8 @@ function toGraph() {
   if (!canvas) return;
   canvas.classList.add("unframed");
   canvas.focus({ preventScroll: true });
-  const again = new AbortController();
-  const frame = () => {
-    canvas.classList.remove("unframed");
-    again.abort();
-  };
-  for (const event of ["keydown", "blur"]) canvas.addEventListener(event, frame, { signal: again.signal });
+  const frame = () => canvas.classList.remove("unframed");
+  for (const event of ["keydown", "blur"]) canvas.addEventListener(event, frame, { once: true });
 }
 
 /** @param {string} text */
