@@ -29,7 +29,6 @@ function drawRules(data) {
   list.append(...unfinished); // a line that is still being written stays, with the cursor in it
   if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
   restore();
-  number();
 }
 
 /* Who has just gone into a field types there next; letters without a field are keys that paint. */
@@ -129,10 +128,6 @@ function line(data, rule) {
 
 const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
 const lines = () => editor.all(RULE);
-const number = () =>
-  lines().forEach((row, k) => {
-    editor.one(".rule-number", row).textContent = `${k + 1}.`;
-  });
 
 /** @param {HTMLElement} field */
 const trimmed = (field) => /** @type {HTMLInputElement} */ (field).value.trim();
@@ -181,7 +176,6 @@ function rulesButton(what, pressed) {
     fresh.dataset.fresh = "";
     if (!lines().length) list.textContent = "";
     list.append(fresh);
-    number();
     editor.one(".rule-text", fresh).focus();
     return;
   }
