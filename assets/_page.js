@@ -5,28 +5,16 @@
 const page = /** @type {PageState} */ (
   /** @type {Partial<PageState>} */ ({
     brush: "select",
-    region: null,
-    first: null,
     index: new Map(),
-    quiet: false,
     sequence: 0,
     colourMode: "device",
-    chosen: null,
     selected: [],
-    boxing: false,
     emphasis: null,
     far: { far: false, farther: false },
-    under: null,
-    groupOf: null,
     shown: { blocks: [], before: null },
     matchNumber: 0,
-    hold: null,
-    keep: null,
-    fitNext: false,
-    back: null,
     editor: null,
     messageUntil: 0,
-    hovered: null,
     hoverPlace: "",
   })
 );

@@ -278,7 +278,7 @@ function showMode() {
   const act = page.brush === "unpin" ? "unpin" : look ? `paint with ${look.name}` : "select";
   let text = "";
   if (page.region === "region") text = `Click an op to ${act} all connected ops of its colour.`;
-  else if (page.region === "between" && page.first === null) text = "Click the first op of the region.";
+  else if (page.region === "between" && !page.first) text = "Click the first op of the region.";
   else if (page.region === "between") text = `Click the last op to ${act} everything between.`;
   else if (page.brush === "unpin") text = "Click ops, or shift-drag a box, to unpin.";
   else if (look) text = `Painting with ${look.name}: click ops, or shift-drag a box.`;

@@ -70,29 +70,29 @@ interface PageState {
   cy: Cy;
   /** "select", "unpin", or the number of a device. */
   brush: string;
-  region: string | null;
+  region?: string | null;
   /** The first ops of the tool "between". */
-  first: number[] | null;
+  first?: number[] | null;
   /** Missing until the plan has come. */
   view: Messages.View;
   /** By op, its place in the lists of the view. */
   index: { get(op: number): number; has(op: number): boolean };
   /** Selecting is done by a script, not by a person. */
-  quiet: boolean;
+  quiet?: boolean;
   sequence: number;
   colourMode: string;
   detail: Messages.DetailShown | null | undefined;
   /** The ops that a command chose; null when a person clicked. */
-  chosen: number[] | null;
+  chosen?: number[] | null;
   selected: number[];
-  boxing: boolean;
+  boxing?: boolean;
   /** The ops that stand out; null where all do. */
   emphasis: Set<number> | null;
   /** From how far the graph is seen. */
   far: Far;
   /** The node under the pointer. */
-  under: CyNode | null;
-  groupOf: Map<number, string> | null;
+  under?: CyNode | null;
+  groupOf?: Map<number, string> | null;
   /** An op that is brought into view once it is drawn. */
   wanted: number | undefined;
   /** Blocks that are open only to show an op that was gone to, and what was open before; they close when the next is gone to. */
@@ -100,15 +100,15 @@ interface PageState {
   matchNumber: number;
   lastFind: string | undefined;
   /** The viewport to return to when new elements came. */
-  hold: Viewport | null;
+  hold?: Viewport | null;
   /** What stays where it was on the screen when new elements came. */
-  keep: { ops: Set<number>; at: Point } | null;
-  fitNext: boolean;
+  keep?: { ops: Set<number>; at: Point } | null;
+  fitNext?: boolean;
   /** Where the page was looked at before it was loaded again. */
-  back: Place | null | undefined;
+  back?: Place | null;
   editor: HTMLElement | null;
   messageUntil: number;
-  hovered: CyNode | CyEdge | null;
+  hovered?: CyNode | CyEdge | null;
   hoverPlace: string;
 }
 
