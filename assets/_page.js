@@ -2,7 +2,7 @@
    The server decides what is allowed; the browser shows an edit at once and takes the server's answer when it comes. */
 
 /* What is not here is missing until it is known, as `PageState` says. */
-const page = /** @type {PageState} */ (
+const state = /** @type {PageState} */ (
   /** @type {Partial<PageState>} */ ({
     brush: "select",
     index: new Map(),
@@ -210,7 +210,7 @@ const provide = (functions) => {
 
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
-provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
+provide({ placeFirstPage, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
 provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, walked, placeBeside });
-provide({ on: listening(false), onCapture: listening(true) });
+provide({ page: state, on: listening(false), onCapture: listening(true) });
 callbacks({ go, openBenchmark, openCompare, pageAt });

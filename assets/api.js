@@ -21,7 +21,7 @@ async function request(address, options = {}) {
 
 /** @param {string} what @param {object | null} [body] @param {AskOptions} [options] */
 async function ask(what, body, options = {}) {
-  const { document = editor.page.view.document, signal } = options;
+  const { document = page.view.document, signal } = options;
   const posted = body && {
     method: "POST",
     headers: { "content-type": "application/json" },

@@ -1,7 +1,5 @@
 /* The colour of an op in each colour mode. */
 
-const page = editor.page;
-
 /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
 const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 

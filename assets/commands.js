@@ -1,7 +1,7 @@
 /* All commands in one table: keys, buttons, palette, context menu and help sheet are made from it.
    A button runs a command by having its id, or by `data-command`; other buttons are in `BUTTONS` of keyboard.js. */
 
-const { make, page } = editor;
+const { make } = editor;
 
 /** @param {string} id */
 const click = (id) => editor.byId(id)?.click();

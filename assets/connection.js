@@ -1,6 +1,5 @@
 /* Whether the server is there and can store changes, and whether others have changed the document. */
 
-const page = editor.page;
 const EVERY = 500,
   PATIENCE = 1300, // together with the pause, a server that is gone is noticed within 2 s
   MOST_LATE = 3;

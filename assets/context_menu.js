@@ -1,6 +1,6 @@
 /* The menu of a right click in the graph: the commands of the table that fit what was clicked. */
 
-const { make, page } = editor,
+const { make } = editor,
   ROOM = 8;
 
 /**

@@ -1,7 +1,5 @@
 /* How much is drawn: blocks that open and close. */
 
-const page = editor.page;
-
 /* Requests follow each other: each begins with what the one before has drawn. */
 let before = Promise.resolve(),
   knownOf = /** @type {HTMLElement | null} */ (null);

@@ -12,7 +12,7 @@ let last = "";
 function deviceFieldChanged(values, fields, table) {
   const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
   fields.forEach(({ index, field }, i) => {
-    const device = editor.page.view?.devices[index],
+    const device = page.view?.devices[index],
       key = `${index} ${field}`;
     if (!device || !told.some((each) => isOf(each, index, field))) return;
     if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
@@ -47,7 +47,7 @@ function deviceAdded(text) {
 /* Limits in the Memory tab are fields of the device table too. */
 editor.on("change", "[data-memory-limit]", (box, event) => {
   const index = Number(box.dataset.memoryLimit),
-    device = editor.page.view?.devices[index],
+    device = page.view?.devices[index],
     { value } = /** @type {HTMLInputElement} */ (event.target);
   if (device) editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
 });
@@ -63,7 +63,7 @@ function stateWatts(asked, button) {
   }
   for (const box of boxes) {
     const name = box.dataset.wattsOf ?? "",
-      device = editor.page.view.devices.findIndex((each) => each.name === name);
+      device = page.view.devices.findIndex((each) => each.name === name);
     if (device >= 0) editor.edit({ do: "device-field", name, device, field: "power", value: `${field(box).value} W` });
   }
   editor.edit(asked);

@@ -191,7 +191,7 @@ function labelEdges(cy) {
 function toggleShapes() {
   const off = hasShapes();
   localStorage.setItem(KEY, off ? "off" : "on");
-  label(editor.page.cy);
+  label(page.cy);
   editor.say(off ? "Edges have no shapes now." : `Edges have shapes from a zoom of ${100 * READABLE} %.`);
 }
 

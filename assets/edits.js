@@ -1,6 +1,5 @@
 /* Edits of the plan: brushes and tools make them, and the server applies them in order. */
 
-const page = editor.page;
 const PAGE_ID = Math.random().toString(36).slice(2) + Date.now().toString(36);
 const FIRST_RETRY = 5000,
   LAST_RETRY = 60000,

@@ -1,7 +1,6 @@
 /* The Cytoscape instance: colours of the plan on it, and what moves the view. */
 
-const page = editor.page,
-  LIT = 3,
+const LIT = 3,
   READABLE = 0.4, // names have 8 pixels here
   DISTINCT = 0.22, // boxes and their colours can be told apart from here on
   NEARLY = 0.65, // how much smaller a graph may get that is still shown whole

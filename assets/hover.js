@@ -1,7 +1,6 @@
 /* What the pointer is on: a tooltip over ops, blocks and edges, with what the server knows of them; the ops of a device stand out. */
 
-const page = editor.page,
-  MOST_OPS = 4000, // that are asked for
+const MOST_OPS = 4000, // that are asked for
   STATES = 4; // that a tooltip names
 let timer = 0;
 

@@ -1,7 +1,5 @@
 /* Keys and buttons: both look up what to do in tables. */
 
-const page = editor.page;
-
 /** As the table of commands names it, e.g. "Ctrl+Z". @param {KeyboardEvent} event */
 function keyOf(event) {
   const letter = event.key.length === 1 && event.key !== event.key.toUpperCase();

@@ -1,8 +1,7 @@
 /* How the elements of the graph look under a plan: names, fills and classes. Those of a new page have their looks before Cytoscape
    sees them; those of a later plan are compared with what Cytoscape holds. */
 
-const page = editor.page,
-  STRIPES = 20, // percent of the height of a block, for devices that have less of it. As _STRIPES of drawing/preview.py
+const STRIPES = 20, // percent of the height of a block, for devices that have less of it. As _STRIPES of drawing/preview.py
   WORDS = 20, // letters that a block has room for
   // as `_FAR` of drawing/preview.py
   FAR = { near: [13, 17], farther: [15, 22], low: 17, letter: 0.55, long: 16, room: [118, 136] };

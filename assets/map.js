@@ -1,7 +1,6 @@
 /* The map beside the graph: the whole model on a plain canvas. Ops in the viewport only, edges and names where they can be seen. */
 
-const page = editor.page,
-  LETTERS = 20; // that an op has room for
+const LETTERS = 20; // that an op has room for
 
 /* Positions and edges of a model. */
 class Scene {

@@ -1,6 +1,6 @@
 /* The command palette: every command of the table, found by typing. */
 
-const { make, page } = editor,
+const { make } = editor,
   MOST_SHOWN = 60;
 let chosen = 0;
 /** @type {Command[]} */

@@ -1,7 +1,6 @@
 /* One pane of a comparison: the graph as the canvas draws it, in the colours of one layout. What differs has a border and a sign. */
 
-const page = editor.page,
-  MANY = 400, // elements; with more, less is drawn while the view moves
+const MANY = 400, // elements; with more, less is drawn while the view moves
   READABLE = 0.4,
   SEEN = 0.25, // colours and signs are told apart from here
   CLEAR = 0.67, // names and devices can be read, as in `_first_view.js`

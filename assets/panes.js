@@ -1,7 +1,7 @@
 /* Layouts side by side over the graph: two to four panes that move together, or two in one with a swipe or a blink. Two versions
    of a model are two panes with a drawing each, where an op keeps its place beside the one that it is in the other. */
 
-const { make, page } = editor,
+const { make } = editor,
   MOST_OPS = 800, // a larger model is drawn in blocks
   SIGNS = ["", "≠", "+"], // of an op that is the same, differs, is in one model only
   MOST_MOVES = 2, // that are named

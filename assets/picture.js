@@ -1,7 +1,6 @@
 /* A picture of the view or of the whole graph: PNG as Cytoscape draws it, SVG as shapes. */
 
-const page = editor.page,
-  LONGEST = 8000, // pixels of a side; browsers draw no canvas that is much larger
+const LONGEST = 8000, // pixels of a side; browsers draw no canvas that is much larger
   SHARPEST = 2;
 
 /** @type {Hetero["picture"]} */

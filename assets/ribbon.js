@@ -1,6 +1,6 @@
 /* The whole run in one line above the graph: subgraphs in the order in which they run, coloured by device. */
 
-const { make, page } = editor,
+const { make } = editor,
   LANE = 15,
   GAP = 2,
   DIGIT = 14, // narrower parts have no room for the number of their device

@@ -1,6 +1,6 @@
 /* The list of rules: drawn here, and every finished change of a line sends the whole list. */
 
-const { make, page } = editor,
+const { make } = editor,
   RULE = "#rules-list > .rule"; // a line of the list
 let drawn = "",
   sent = "",

@@ -1,6 +1,6 @@
 /* The search field: blocks, ops and tensors from the server, commands and devices from the table of commands. */
 
-const { make, page } = editor,
+const { make } = editor,
   WAIT = 120,
   MOST_COMMANDS = 5,
   MOST_LETTERS = 500;

@@ -1,7 +1,6 @@
 /* Selection, and the links between graph, tables and inspector. */
 
-const page = editor.page,
-  READABLE = 0.4;
+const READABLE = 0.4;
 
 /** @type {Hetero["opId"]} */
 const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);

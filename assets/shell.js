@@ -1,7 +1,6 @@
 /* Panels that can be resized, devices that can be dragged, links and copies. */
 
-const page = editor.page,
-  KEY = "hetero-editor-panels";
+const KEY = "hetero-editor-panels";
 /** @type {Record<PanelName, [number, number]>} */
 const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
 
@@ -127,7 +126,7 @@ function togglePanel(name) {
   const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
   hide(name, hidden);
   if (name === "dock") editor.compareIfPast();
-  if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
+  if (page.cy) editor.settle(page.cy); // the cards cover something else
   editor.say(
     `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
   );

@@ -536,6 +536,8 @@ interface Remembered {
 
 /** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */
 declare const editor: Hetero;
+/** Its state, in the same way. */
+declare const page: PageState;
 
 interface Window {
   hetero: Hetero;
