@@ -21,13 +21,8 @@ function restorePanels() {
 
 /* Dash's upload fields have no labels of their own. */
 function labelFields() {
-  document
-    .querySelectorAll("input[type=file]:not([aria-label])")
-    .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
-  NAMES.forEach((name) => {
-    const handle = document.querySelector(`[data-resize="${name}"]`);
-    if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
-  });
+  for (const field of editor.all("input[type=file]:not([aria-label])")) field.ariaLabel = "Choose a file";
+  for (const handle of editor.all(HANDLE)) handle.ariaValueNow = String(Math.round(sizeOf(panelOf(handle))));
 }
 
 /** Whatever the window, the graph stays visible. @param {PanelName} name @param {number} size */
@@ -42,10 +37,9 @@ window.addEventListener("resize", () => {
 
 /** @param {PanelName} name @param {number} size */
 function resize(name, size) {
-  const element = editor.one("#editor"),
-    value = clamped(name, size);
-  element.style.setProperty(`--${name}`, `${value}px`);
-  editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
+  const value = clamped(name, size);
+  editor.one("#editor").style.setProperty(`--${name}`, `${value}px`);
+  editor.one(`[data-resize="${name}"]`).ariaValueNow = String(value);
   editor.keep(KEY, { ...remembered(), [name]: value });
 }
 
@@ -97,8 +91,7 @@ editor.on("keydown", HANDLE, (handle, event) => {
   if (!event.key.startsWith("Arrow")) return;
   const name = panelOf(handle);
   event.preventDefault();
-  const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
-    dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
+  const [dx, dy] = { ArrowLeft: [-16, 0], ArrowRight: [16, 0], ArrowUp: [0, -16], ArrowDown: [0, 16] }[event.key] ?? [0, 0];
   resize(name, sizeOf(name) + grows[name](dx, dy));
 });
 
@@ -127,9 +120,8 @@ function togglePanel(name) {
   hide(name, hidden);
   if (name === "dock") editor.compareIfPast();
   if (page.cy) editor.settle(page.cy); // the cards cover something else
-  editor.say(
-    `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
-  );
+  const words = { dock: "tables are", tools: "tools are", inspector: "inspector is" }[name];
+  editor.say(`The ${words} ${hidden ? "hidden" : "shown"}.`);
 }
 
 /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
