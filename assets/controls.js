@@ -33,21 +33,10 @@ function labelled({ label, code, className, hidden, width, title }, ...field) {
 /** @param {Controls.ButtonProps} props */
 function Button(props) {
   const { id, children, n_clicks, disabled, busy, primary, className, title, setProps } = props;
-  return h(
-    "button",
-    {
-      ...marks(props),
-      id: idOf(id),
-      type: "button",
-      title,
-      className: classes("button", primary && "primary", className),
-      disabled: disabled || busy,
-      "aria-busy": busy || undefined,
-      onClick: () => setProps({ n_clicks: (n_clicks || 0) + 1 }),
-    },
-    icon(props.icon),
-    children,
-  );
+  const look = { type: "button", title, className: classes("button", primary && "primary", className) },
+    state = { disabled: disabled || busy, "aria-busy": busy || undefined },
+    onClick = () => setProps({ n_clicks: (n_clicks || 0) + 1 });
+  return h("button", { ...marks(props), id: idOf(id), ...look, ...state, onClick }, icon(props.icon), children);
 }
 
 /** @param {Controls.Item[]} data @returns {unknown[]} */
@@ -67,17 +56,13 @@ const choices = (data) =>
 /** @param {Controls.SelectProps} props */
 function Select(props) {
   const { id, value, data, placeholder, disabled, setProps } = props;
+  /** @param {{ target: HTMLInputElement }} event */
+  const onChange = ({ target }) => setProps({ value: target.value || null });
   return labelled(
     props,
     h(
       "select",
-      {
-        ...marks(props),
-        id: idOf(id),
-        value: value ?? "",
-        disabled,
-        onChange: (event) => setProps({ value: event.target.value || null }),
-      },
+      { ...marks(props), id: idOf(id), value: value ?? "", disabled, onChange },
       placeholder !== undefined && h("option", { value: "" }, placeholder),
       options(data),
     ),
@@ -139,16 +124,12 @@ function Field(props) {
 
 /** @param {Controls.CheckboxProps} props */
 function Checkbox({ id, checked, label, disabled, setProps }) {
+  /** @param {{ target: HTMLInputElement }} event */
+  const onChange = ({ target }) => setProps({ checked: target.checked });
   return h(
     "label",
     { className: "checkbox" },
-    h("input", {
-      id: idOf(id),
-      type: "checkbox",
-      checked: Boolean(checked),
-      disabled,
-      onChange: (event) => setProps({ checked: event.target.checked }),
-    }),
+    h("input", { id: idOf(id), type: "checkbox", checked: Boolean(checked), disabled, onChange }),
     label,
   );
 }
