@@ -68,12 +68,6 @@ const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 /** @type {Hetero["counted"]} */
 const counted = (number, noun = "op") => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** @type {Hetero["enable"]} */
-function enable(id, on) {
-  const button = /** @type {HTMLButtonElement | null} */ (byId(id));
-  if (button) button.disabled = !on;
-}
-
 /** @type {Hetero["flash"]} */
 function flash(element) {
   element?.classList.add("nothing");
@@ -210,7 +204,7 @@ const provide = (functions) => {
 
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
-provide({ placeFirstPage, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
+provide({ placeFirstPage, one, all, targetOf, provide, callbacks, set, byId, short, grouped, flash, gridApi });
 provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, walked, placeBeside });
 provide({ page: state, on: listening(false), onCapture: listening(true) });
 callbacks({ go, openBenchmark, openCompare, pageAt });

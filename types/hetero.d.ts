@@ -308,7 +308,6 @@ interface Hetero {
   grouped(number: number): string;
   /** "1 op", "2 ops"; or of another noun. */
   counted(number: number, noun?: string): string;
-  enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
   /** An array of numbers from its bytes in base64. */
