@@ -55,7 +55,7 @@ function detailMode(mode, detail) {
 /** @param {CyNode[]} nodes */
 function open(nodes) {
   const units = nodes.map((n) => n.data("unit")).filter((u) => u !== undefined);
-  if (!units.length || !page.detail || page.detail.mode !== "blocks") return;
+  if (!units.length || page.detail?.mode !== "blocks") return;
   page.keep = { ops: new Set(nodes.flatMap(editor.opsOf)), at: nodes[0].renderedPosition() };
   askDetail({ do: "open", units: units });
 }
@@ -78,7 +78,7 @@ function openByKey() {
 
 /** @type {Hetero["close"]} */
 function close(nodes) {
-  if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
+  if (!nodes.length || page.detail?.mode !== "blocks") return;
   page.keep = { ops: new Set(editor.opsOf(nodes[0])), at: nodes[0].renderedPosition() };
   askDetail({ do: "close", ops: nodes.map((n) => editor.opsOf(n)[0]) });
 }

@@ -7,7 +7,7 @@ const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
 const known = /** @type {Map<string, number[]>} */ (new Map()),
   MOST_KNOWN = 5000;
 
-/** The ops that a node stands for; a block has them as ranges. @param {CyNode} node */
+/** The ops that a node stands for; a block has them as ranges. @type {Hetero["opsOf"]} */
 function opsOf(node) {
   const text = node.data("ops");
   return text === undefined ? [node.data("op")] : opsIn(text);
@@ -48,7 +48,7 @@ function nodeOf(op) {
     /** @type {Map<number, string>} */
     const groups = new Map();
     page.groupOf = groups;
-    page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
+    page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((op) => groups.set(op, node.id())));
   }
   return page.cy.getElementById(page.groupOf.get(op) || "");
 }
@@ -76,13 +76,13 @@ function reselect() {
 function selectNodes(ops) {
   const wanted = new Set(ops),
     nodes = nodesOf(ops),
-    inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((/** @type {number} */ op) => !wanted.has(op)));
-  quietly(() => {
-    page.cy.elements(":selected").unselect();
-    page.cy.nodes(".part").removeClass("part");
-    nodes.select();
-    inPart.addClass("part");
-  });
+    inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((op) => !wanted.has(op)));
+  page.quiet = true; // Cytoscape tells at once; a click that follows is meant
+  page.cy.elements(":selected").unselect();
+  page.cy.nodes(".part").removeClass("part");
+  nodes.select();
+  inPart.addClass("part");
+  page.quiet = false;
   return inPart.nonempty();
 }
 
@@ -120,9 +120,7 @@ function choose(selection) {
 const selectOps = (ops, reveal = false) => editor.set("selection", { data: { ops, select: true, count: true, reveal } });
 
 /** @type {Hetero["selectDevice"]} */
-function selectDevice(device) {
-  selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
-}
+const selectDevice = (device) => selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
 
 /** The selection in words, for those who do not see it. @param {number[]} ops */
 function tell(ops) {
@@ -173,7 +171,7 @@ function bringWanted(tries) {
     page.wanted = undefined; // something else is selected by now, or nothing
     return;
   }
-  const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
+  const coming = page.detail?.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
   if (coming && tries) {
     setTimeout(() => bringWanted(tries - 1), 100);
     return;
@@ -202,19 +200,10 @@ function showRow(ops) {
 
 /** Nothing of a selection in sight: brings its first node. @param {CyNodes} nodes */
 function showSome(nodes) {
-  const view = page.cy.extent();
-  const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
-    const p = n.position();
-    return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
-  });
-  if (!seen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
-}
-
-/** @param {() => void} work */
-function quietly(work) {
-  page.quiet = true;
-  work();
-  page.quiet = false; // Cytoscape tells at once; a click that follows is meant
+  const { x1, x2, y1, y2 } = page.cy.extent(),
+    isWithin = (/** @type {Point} */ { x, y }) => x > x1 && x < x2 && y > y1 && y < y2,
+    isSeen = nodes.some((n) => isWithin(/** @type {CyNode} */ (n).position()));
+  if (!isSeen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
 }
 
 function unmark() {
@@ -238,9 +227,7 @@ function subgraphsRow(cell) {
 function showPart(part) {
   if (!page.cy) return;
   editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
-  const nodes = page.cy
-    .nodes(".op")
-    .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
+  const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
   highlight(nodes.union(nodes.edgesWith(nodes)));
 }
 
