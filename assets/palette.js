@@ -54,9 +54,8 @@ function search(text) {
   shown = commandsFor(text);
   if (wanted)
     shown.push({ id: "find", words: `Find “${wanted}” in the graph`, shown: "/", run: () => editor.find(wanted, false) });
-  chosen = 0;
   parts().list.replaceChildren(...shown.slice(0, MOST_SHOWN).map(item));
-  mark();
+  mark(0);
 }
 
 /** @param {Command} command @param {number} k */
@@ -66,8 +65,10 @@ function item(command, k) {
   return make("li", how, make("span", {}, command.words), keys ? make("kbd", {}, keys) : "");
 }
 
-function mark() {
+/** @param {number} k */
+function mark(k) {
   const { field, list } = parts();
+  chosen = k;
   editor.highlight(list, field, chosen);
 }
 
@@ -77,26 +78,16 @@ function run(k) {
   shown[k]?.run?.();
 }
 
-/** @type {Record<string, (last: number) => void>} */
-const KEYS = {
-  ArrowDown: (last) => {
-    chosen = Math.min(chosen + 1, last);
-    mark();
-  },
-  ArrowUp: () => {
-    chosen = Math.max(chosen - 1, 0);
-    mark();
-  },
-  Enter: () => run(chosen),
-  Escape: closePalette,
-};
-
 editor.on("input", ".palette-field", (field) => search(field.textContent || ""));
 editor.onCapture("keydown", ".palette-field", (_field, event) => {
-  if (!KEYS[event.key]) return;
+  const last = Math.min(shown.length, MOST_SHOWN) - 1;
+  if (event.key === "ArrowDown") mark(Math.min(chosen + 1, last));
+  else if (event.key === "ArrowUp") mark(Math.max(chosen - 1, 0));
+  else if (event.key === "Enter") run(chosen);
+  else if (event.key === "Escape") closePalette();
+  else return;
   event.preventDefault();
   event.stopPropagation();
-  KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);
 });
 document.addEventListener("pointerdown", (event) => {
   if (!editor.around(event, "#palette")) closePalette();
