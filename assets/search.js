@@ -16,6 +16,7 @@ let waiting = null;
 
 const field = () => /** @type {HTMLInputElement | null} */ (editor.byId("find"));
 const box = () => editor.byId("search-box");
+const typed = () => field()?.value ?? "";
 
 function close() {
   const element = box();
@@ -77,7 +78,7 @@ function complete(text) {
 
 /** @param {Messages.SearchResults} data */
 function allRows(data) {
-  const text = field()?.value || "",
+  const text = typed(),
     commands = isFilter(text) ? [] : editor.commandsFor(text);
   return [
     ...data.completions.map((text) => ({ kind: "filter", title: text, detail: "", run: () => complete(text) })),
@@ -168,11 +169,11 @@ function isNamedBlock(text) {
 /** @param {Messages.SearchResults} data @param {number} count @param {boolean} one of the results is highlighted */
 function noteOf(data, count, one) {
   if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
-  const text = field()?.value || "";
+  const text = typed();
   if (!count && isFilter(text)) return "No op matches this filter.";
   if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
-  const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
-  const isSet = isFilter(text) || (!one && count > 1 && hasField(text)),
+  const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "",
+    isSet = isFilter(text) || (!one && count > 1 && hasField(text)),
     toBlock = "Enter: go to the block · Shift+Enter: select all",
     all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
     enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && isNamedBlock(text) ? toBlock : all;
@@ -195,7 +196,7 @@ function move(step) {
 
 /** @type {Hetero["searchKey"]} */
 function searchKey(event) {
-  const text = field()?.value || "",
+  const text = typed(),
     ops = found ? editor.opsIn(found.ops) : [];
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
