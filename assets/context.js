@@ -5,19 +5,6 @@
 /** The tokens that are chosen. @param {HTMLElement} box */
 const chosen = (box) => fieldsOf(box).tokens.valueAsNumber;
 
-/**
- * What there is to say of so many tokens: of lengths between the steps of the slider the server says it.
- * @param {Step[]} steps
- * @param {number} tokens
- * @returns {Promise<Step>}
- */
-async function noteOf(steps, tokens) {
-  const known = steps.find(([each]) => each === tokens);
-  if (known) return known;
-  const { said, look } = await editor.ask(`context?tokens=${tokens}`);
-  return [tokens, said, look];
-}
-
 /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
 function fieldsOf(box) {
   return {
@@ -46,11 +33,11 @@ editor.on("input", "[data-context]", async (box, event) => {
   plan.disabled = !isLength || String(tokens) === box.dataset.now;
   if (!isLength) return;
   mark(tokens);
-  const [, said, look] = await noteOf(steps, tokens);
+  const step = steps.find(([length]) => length === tokens);
+  // of lengths between the steps of the slider the server says it
+  const { said, look } = step ? { said: step[1], look: step[2] } : await editor.ask(`context?tokens=${tokens}`);
   if (chosen(box) !== tokens) return;
-  const status = editor.one("[role=status]", box);
-  status.textContent = said;
-  status.className = look;
+  Object.assign(editor.one("[role=status]", box), { textContent: said, className: look });
   slider.setAttribute("aria-valuetext", said);
 });
 
@@ -73,8 +60,7 @@ editor.on("click", "[data-longest-prompt]", async (button) => {
   status.textContent = "trying prompts …";
   try {
     const { said, look } = await editor.ask("prompt");
-    status.textContent = said;
-    status.className = look;
+    Object.assign(status, { textContent: said, className: look });
   } catch (error) {
     status.replaceChildren(button);
     editor.complain(error);
