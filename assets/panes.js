@@ -55,30 +55,26 @@ function openVersions(other) {
 /** @param {Messages.Versions} data @returns {PanesData} */
 const versionsOf = ({ layouts, devices }) => ({
   layouts: layouts.map((layout) => ({
+    ...layout,
     ...unpacked(layout),
-    document: layout.document,
     ops: [...editor.decode(layout.ops, Uint32Array)],
     named: layout.ops_named,
     state: editor.decode(layout.state, Uint8Array),
     twins: editor.decode(layout.twins, Int32Array),
-    changes: layout.changes,
   })),
   devices,
 });
 
 /** @param {Messages.Panes} data @returns {PanesData} */
 const panesOf = ({ layouts, devices, ops_named: named }) => ({
-  layouts: layouts.map((layout) => ({ ...unpacked(layout), document: page.view.document, ops: page.view.ops, named })),
+  layouts: layouts.map((each) => ({ ...each, ...unpacked(each), document: page.view.document, ops: page.view.ops, named })),
   devices,
 });
 
 /** @param {Messages.Pane} layout */
-const unpacked = ({ name, summary, device, part, partColour }) => ({
-  name,
-  summary,
+const unpacked = ({ device, part }) => ({
   device: editor.decode(device, Uint8Array),
   part: editor.decode(part, Uint32Array),
-  partColour,
 });
 
 function downloadComparison() {
