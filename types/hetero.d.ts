@@ -61,6 +61,7 @@ interface Command {
   hidden?: boolean;
   /** Missing for gestures, which are in the help sheet only. */
   run?(): void;
+  /** Asked by the context menu. */
   when?(): boolean;
 }
 
