@@ -2,33 +2,20 @@
    The server decides what is allowed; the browser shows an edit at once and takes the server's answer when it comes. */
 
 /* What is not here is missing until it is known, as `PageState` says. */
-const page = /** @type {PageState} */ (
+const state = /** @type {PageState} */ (
   /** @type {Partial<PageState>} */ ({
     brush: "select",
-    region: null,
-    first: null,
     index: new Map(),
-    quiet: false,
     sequence: 0,
     colourMode: "device",
-    chosen: null,
     selected: [],
-    boxing: false,
     emphasis: null,
     far: { far: false, farther: false },
-    under: null,
-    groupOf: null,
     shown: { blocks: [], before: null },
     matchNumber: 0,
-    hold: null,
-    keep: null,
-    fitNext: false,
-    back: null,
     editor: null,
     messageUntil: 0,
-    hovered: null,
     hoverPlace: "",
-    sceneOf: "",
   })
 );
 
@@ -52,6 +39,15 @@ const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
 /** @type {Hetero["around"]} */
 const around = (event, selector) => targetOf(event).closest?.(selector) ?? null;
 
+/** @param {boolean} capture @returns {Hetero["on"]} */
+const listening = (capture) => (type, selector, then) => {
+  const listener = (/** @type {DocumentEventMap[typeof type]} */ event) => {
+    const element = around(event, selector);
+    if (element) then(/** @type {any} */ (element), event);
+  };
+  document.addEventListener(type, listener, capture);
+};
+
 /** @type {Hetero["make"]} */
 function make(type, { data, ...properties } = {}, ...children) {
   const element = Object.assign(document.createElement(type), properties);
@@ -71,12 +67,6 @@ const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 
 /** @type {Hetero["counted"]} */
 const counted = (number, noun = "op") => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
-
-/** @type {Hetero["enable"]} */
-function enable(id, on) {
-  const button = /** @type {HTMLButtonElement | null} */ (byId(id));
-  if (button) button.disabled = !on;
-}
 
 /** @type {Hetero["flash"]} */
 function flash(element) {
@@ -184,6 +174,12 @@ function highlight(list, field, chosen) {
   field?.setAttribute("aria-activedescendant", items[chosen]?.id ?? "");
 }
 
+/** @type {Hetero["walked"]} */
+function walked(key, [back, on], items, now) {
+  const goal = { [back]: now - 1, [on]: now + 1, Home: 0, End: -1 }[key];
+  return goal === undefined ? undefined : items.at(goal % items.length);
+}
+
 /* A card beside a node or an edge, to the right where there is room; both in coordinates of what holds the card. */
 /** @type {Hetero["placeBeside"]} */
 function placeBeside(card, target, [left, top], width, height) {
@@ -208,6 +204,7 @@ const provide = (functions) => {
 
 // Each script adds its functions; none calls another's before all are there.
 window.hetero = /** @type {Hetero} */ ({});
-provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, placeBeside });
+provide({ placeFirstPage, one, all, targetOf, provide, callbacks, set, byId, short, grouped, flash, gridApi });
+provide({ compareIfPast, counted, make, swatch, around, kept, keep, highlight, walked, placeBeside });
+provide({ page: state, on: listening(false), onCapture: listening(true) });
 callbacks({ go, openBenchmark, openCompare, pageAt });

@@ -21,7 +21,7 @@ async function request(address, options = {}) {
 
 /** @param {string} what @param {object | null} [body] @param {AskOptions} [options] */
 async function ask(what, body, options = {}) {
-  const { document = editor.page.view.document, signal } = options;
+  const { document = page.view.document, signal } = options;
   const posted = body && {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -30,6 +30,9 @@ async function ask(what, body, options = {}) {
   const answer = await request(`/d/${encodeURIComponent(document)}/${what}`, { ...posted, signal });
   return answer.status === 204 ? null : answer.json();
 }
+
+/** @type {Hetero["decode"]} */
+const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
 /** A file of the server's, for the person to keep. @type {Hetero["download"]} */
 async function download(address) {
@@ -67,4 +70,4 @@ function note(text, how) {
   editor.set("notice", { children: component("StaticHtml", { tree }) });
 }
 
-editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), download, save, component, complain, tell });
+editor.provide({ request, reasonIn, ask: /** @type {Ask} */ (ask), decode, download, save, component, complain, tell });

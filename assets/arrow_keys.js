@@ -1,6 +1,5 @@
 /* From op to op with the arrow keys: along edges up and down, within a row to the left and right. */
 
-const page = editor.page;
 const ROW = 24; // nodes of one row differ less in height
 
 /** @param {CyNodes} nodes @param {Point} from */

@@ -13,25 +13,15 @@ async function openBody(number) {
   }
 }
 
-/** @param {Event} event */
-const asked = (event) => {
-  const target = /** @type {Element} */ (event.target);
-  const dialog = /** @type {HTMLDialogElement | null} */ (target.closest("#body-view"));
-  if (target === dialog || target.closest("[data-close]")) dialog?.close(); // beside the picture, or its button
-  return target.closest("[data-body]")?.getAttribute("data-body");
-};
-
-document.addEventListener("click", (event) => {
-  const number = asked(event);
-  if (!number) return;
-  event.preventDefault(); // a button in a summary must not fold it
-  openBody(Number(number));
+editor.on("click", "#body-view", (/** @type {HTMLDialogElement} */ dialog, event) => {
+  if (event.target === dialog || editor.around(event, "[data-close]")) dialog.close(); // beside the picture, or its button
 });
-document.addEventListener("keydown", (event) => {
-  const target = /** @type {Element} */ (event.target);
-  if (event.key !== "Enter" || target.tagName !== "g") return;
-  const number = asked(event);
-  if (number) openBody(Number(number));
+editor.on("click", "[data-body]", (holder, event) => {
+  event.preventDefault(); // a button in a summary must not fold it
+  openBody(Number(holder.dataset.body));
+});
+editor.on("keydown", "g[data-body]", (holder, event) => {
+  if (event.key === "Enter") openBody(Number(holder.dataset.body));
 });
 
 editor.provide({ openBody });

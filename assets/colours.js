@@ -1,7 +1,5 @@
 /* The colour of an op in each colour mode. */
 
-const page = editor.page;
-
 /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
 const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
@@ -33,27 +31,14 @@ function lookOf(view, i, mode = page.colourMode) {
   return [device, device.name];
 }
 
-/* What the colours mean: kinds with their number of ops, or a scale. */
-function legend() {
-  const box = editor.byId("legend"),
-    view = page.view,
-    mode = page.colourMode;
-  if (!box || !view) return;
-  box.textContent = "";
-  // the list of devices says it already, unless it is hidden
-  box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
-  if (box.hidden) return;
+/** What the colours mean: kinds with their number of ops, or a scale. @param {Messages.View} view @param {string} mode */
+function meaning(view, mode) {
   const scaled = scaledMode(view);
-  box.classList.toggle("one-line", scaled !== null);
-  if (mode === "error" && !scaled) {
-    box.append("Press Accuracy, in the tab Benchmark, to measure the errors of this plan");
-    return;
-  }
+  if (mode === "error" && !scaled) return ["Press Accuracy, in the tab Benchmark, to measure the errors of this plan"];
   if (scaled) {
     const scale = view.scales[scaled],
-      bar = editor.make("i", { className: "scale", style: `background: linear-gradient(90deg, ${HEAT.join(", ")})` });
-    box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
-    return;
+      style = `background: linear-gradient(90deg, ${HEAT.join(", ")})`;
+    return [`≤ ${scale.low}`, editor.make("i", { className: "scale", style }), `${scale.high} ${scale.what}`];
   }
   const kinds = new Map();
   view.ops.forEach((op, i) => {
@@ -63,18 +48,23 @@ function legend() {
     if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [], part: mode === "subgraph" ? view.part[i] : 0 });
     kinds.get(name).ops.push(op);
   });
-  if (mode === "subgraph" && kinds.size > MOST_SUBGRAPHS) {
-    box.append(`${kinds.size} subgraphs; neighbours differ in colour`);
-    return;
-  }
-  [...kinds]
+  if (mode === "subgraph" && kinds.size > MOST_SUBGRAPHS) return [`${kinds.size} subgraphs; neighbours differ in colour`];
+  return [...kinds]
     .sort((a, b) => a[1].part - b[1].part || b[1].ops.length - a[1].ops.length)
-    .forEach(([name, kind]) => {
-      const how = { title: "Select these ops", data: { legendOps: kind.ops.join(" ") } },
-        item = editor.make("button", how, editor.swatch(kind.fill), `${name} ${kind.ops.length}`);
-      item.addEventListener("click", () => editor.selectOps(kind.ops));
-      box.append(item);
+    .map(([name, { fill, ops }]) => {
+      const how = { title: "Select these ops", data: { legendOps: ops.join(" ") }, onclick: () => editor.selectOps(ops) };
+      return editor.make("button", how, editor.swatch(fill), `${name} ${ops.length}`);
     });
+}
+
+function legend() {
+  const box = editor.byId("legend"),
+    { view, colourMode } = page;
+  if (!box || !view) return;
+  // the list of devices says it already, unless it is hidden
+  box.hidden = colourMode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
+  box.classList.toggle("one-line", scaledMode(view) !== null);
+  box.replaceChildren(...(box.hidden ? [] : meaning(view, colourMode)));
 }
 
 /** @param {string} mode */

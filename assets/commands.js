@@ -1,7 +1,7 @@
 /* All commands in one table: keys, buttons, palette, context menu and help sheet are made from it.
    A button runs a command by having its id, or by `data-command`; other buttons are in `BUTTONS` of keyboard.js. */
 
-const { make, page } = editor;
+const { make } = editor;
 
 /** @param {string} id */
 const click = (id) => editor.byId(id)?.click();
@@ -26,7 +26,6 @@ function showTab(name) {
   return { id: `show-${name}`, words: `Show ${name.toLowerCase()}${more}`, run: () => tab(name) };
 }
 
-const selected = () => editor.selectedOps().length > 0;
 const blocks = () => page.detail?.mode === "blocks";
 const forced = () => page.view?.ops.filter((_, i) => page.view?.pin[i] === 2) ?? [];
 const selectedNodes = () => (page.cy ? page.cy.nodes(".op:selected").toArray() : []);
@@ -74,19 +73,11 @@ const FIXED = [
   { id: "brush-select", words: "Select and move", keys: ["V"], run: () => editor.setBrush("select") },
   { id: "brush-unpin", words: "Brush: unpin", keys: ["U"], run: () => editor.setBrush("unpin") },
   { id: "box", words: "Select or paint a box", keys: [], shown: "Shift-drag" },
-  {
-    id: "unpin-selection",
-    words: "Unpin the selection",
-    keys: ["Delete"],
-    run: unpinSelection,
-    when: selected,
-    menu: "selection",
-  },
+  { id: "unpin-selection", words: "Unpin the selection", keys: ["Delete"], run: unpinSelection, menu: "selection" },
   {
     id: "unpin-forced",
     words: "Unpin what is forced onto devices that do not take it",
     run: () => editor.edit({ do: "unpin", ops: forced() }),
-    when: () => forced().length > 0,
   },
   {
     id: "select-all",
@@ -151,14 +142,7 @@ const FIXED = [
     }),
   ),
   { id: "zoom-fit", words: "Fit the graph", keys: ["F"], run: () => editor.fit(), menu: "ground" },
-  {
-    id: "zoom-selection",
-    words: "Zoom to the selection",
-    keys: ["Z"],
-    run: () => editor.zoomToSelection(),
-    when: selected,
-    menu: "selection",
-  },
+  { id: "zoom-selection", words: "Zoom to the selection", keys: ["Z"], run: () => editor.zoomToSelection(), menu: "selection" },
   { id: "zoom-in", words: "Zoom in", keys: ["+", "="], shown: "+", run: () => editor.zoom(1.3) },
   { id: "zoom-out", words: "Zoom out", keys: ["-"], shown: "−", run: () => editor.zoom(1 / 1.3) },
   { id: "next-change", words: "Next device switch", keys: ["]"], run: () => editor.stepChange(1), menu: "ground" },
@@ -204,13 +188,11 @@ const FIXED = [
     id: "change-sizes",
     words: "Change the input sizes",
     run: () => (editor.byId("sizes-open") ? click("sizes-open") : editor.say("The file fixes all sizes of this model.")),
-    when: () => Boolean(editor.byId("sizes-open")),
   },
   {
     id: "longest-context",
     words: "Open the longest context that fits within memory",
     run: () => editor.set("sizes-longest", { n_clicks: Date.now() }),
-    when: () => Boolean(editor.byId("sizes-longest")),
   },
   { id: "change-context", words: "Change the length of the context", run: changeContext, hidden: true },
   { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
@@ -218,7 +200,7 @@ const FIXED = [
   { id: "picture-graph-png", words: "Picture of the graph, PNG", run: () => editor.picture("png whole") },
   { id: "picture-graph-svg", words: "Picture of the graph, SVG", run: () => editor.picture("svg whole") },
   { id: "toggle-shapes", words: "Show or hide the shapes on edges", run: () => editor.toggleShapes(), menu: "ground" },
-  { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
+  { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), menu: "selection" },
   { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
   { id: "show-export", words: "Export … (report, configs, split models, DOT, kit)", run: () => click("export") },
   { id: "show-import", words: "Import affinities, rules or a measured profile (tab Rules)", run: () => tab("Rules") },
@@ -283,7 +265,6 @@ function inTab(name, buttons) {
       click(id);
       setTimeout(() => editor.byId(id)?.scrollIntoView({ block: "nearest" }), 0); // once the tab is shown
     },
-    when: () => !editor.byId(id)?.matches(":disabled"),
   }));
 }
 
@@ -350,7 +331,6 @@ function deviceCommands() {
         swatch: device.fill,
         keys: i < 9 ? [`Alt+${i + 1}`] : [],
         run: () => withSelection((ops) => editor.paint(ops, i)),
-        when: selected,
         menu: "selection",
       }),
     ),

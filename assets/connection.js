@@ -1,6 +1,5 @@
 /* Whether the server is there and can store changes, and whether others have changed the document. */
 
-const page = editor.page;
 const EVERY = 500,
   PATIENCE = 1300, // together with the pause, a server that is gone is noticed within 2 s
   MOST_LATE = 3;
@@ -26,13 +25,12 @@ function show() {
   banner.dataset.said = text + rest;
   banner.replaceChildren(editor.make("span", {}, text + rest));
   if (!waiting) return;
-  const title = "Forget the changes that were not stored",
-    discard = editor.make("button", { className: "tool small", title }, "Take back");
-  discard.addEventListener("click", () => {
+  const title = "Forget the changes that were not stored";
+  const onclick = () => {
     editor.dropWaiting();
     show();
-  });
-  banner.append(discard);
+  };
+  banner.append(editor.make("button", { className: "tool small", title, onclick }, "Take back"));
 }
 
 /* What was asked while nobody answered is asked again. */

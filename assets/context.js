@@ -2,24 +2,8 @@
 
 /** @typedef {[number, string, string]} Step Tokens, what there is to say of them, and its class */
 
-/** @param {Event} event */
-const boxOf = (event) => editor.around(event, "[data-context]");
-
 /** The tokens that are chosen. @param {HTMLElement} box */
 const chosen = (box) => fieldsOf(box).tokens.valueAsNumber;
-
-/**
- * What there is to say of so many tokens: of lengths between the steps of the slider the server says it.
- * @param {Step[]} steps
- * @param {number} tokens
- * @returns {Promise<Step>}
- */
-async function noteOf(steps, tokens) {
-  const known = steps.find(([each]) => each === tokens);
-  if (known) return known;
-  const { said, look } = await editor.ask(`context?tokens=${tokens}`);
-  return [tokens, said, look];
-}
 
 /** The slider, the field beside it and the steps of the slider. @param {HTMLElement} box */
 function fieldsOf(box) {
@@ -36,9 +20,7 @@ function mark(chosenTokens) {
     editor.one(".memory-at", plot).style.left = `${Math.min((100 * chosenTokens) / Number(plot.dataset.end), 100)}%`;
 }
 
-document.addEventListener("input", async (event) => {
-  const box = boxOf(event);
-  if (!box) return;
+editor.on("input", "[data-context]", async (box, event) => {
   const { slider, tokens: field, steps } = fieldsOf(box);
   if (event.target === slider) field.value = String(steps[Number(slider.value)][0]);
   else {
@@ -51,40 +33,34 @@ document.addEventListener("input", async (event) => {
   plan.disabled = !isLength || String(tokens) === box.dataset.now;
   if (!isLength) return;
   mark(tokens);
-  const [, said, look] = await noteOf(steps, tokens);
+  const step = steps.find(([length]) => length === tokens);
+  // of lengths between the steps of the slider the server says it
+  const { said, look } = step ? { said: step[1], look: step[2] } : await editor.ask(`context?tokens=${tokens}`);
   if (chosen(box) !== tokens) return;
-  const status = editor.one("[role=status]", box);
-  status.textContent = said;
-  status.className = look;
+  Object.assign(editor.one("[role=status]", box), { textContent: said, className: look });
   slider.setAttribute("aria-valuetext", said);
 });
 
 /* The form of the sizes says what else they are, and is told if they are refused. */
-document.addEventListener("click", (event) => {
-  const box = boxOf(event);
-  if (!box || !editor.targetOf(event).matches(".tool:not([data-command])")) return;
+editor.on("click", "[data-context]", (box, event) => {
+  if (!editor.targetOf(event).matches(".tool:not([data-command])")) return;
   editor.set({ type: "size", name: box.dataset.context ?? "" }, { value: chosen(box) });
   setTimeout(() => editor.set("sizes-apply", { n_clicks: Date.now() }), 0);
 });
 
 /* The phases with a prompt that fits. */
-document.addEventListener("click", (event) => {
-  const prompt = editor.around(event, "[data-prompt-of]")?.dataset.promptOf;
-  if (!prompt) return;
-  editor.set("phases-prompt-length", { value: Number(prompt) });
+editor.on("click", "[data-prompt-of]", (button) => {
+  editor.set("phases-prompt-length", { value: Number(button.dataset.promptOf) });
   setTimeout(() => editor.set("phases-start", { n_clicks: Date.now() }), 0);
 });
 
 /* How long a prompt may be is tried with several sizes: only where somebody asks. */
-document.addEventListener("click", async (event) => {
-  const button = editor.targetOf(event).closest("[data-longest-prompt]");
-  if (!(button instanceof HTMLButtonElement)) return;
+editor.on("click", "[data-longest-prompt]", async (button) => {
   const status = /** @type {HTMLElement} */ (button.parentElement);
   status.textContent = "trying prompts …";
   try {
     const { said, look } = await editor.ask("prompt");
-    status.textContent = said;
-    status.className = look;
+    Object.assign(status, { textContent: said, className: look });
   } catch (error) {
     status.replaceChildren(button);
     editor.complain(error);
@@ -92,15 +68,10 @@ document.addEventListener("click", async (event) => {
 });
 
 /* Before the command of the button places a prompt of that length. */
-document.addEventListener(
-  "click",
-  (event) => {
-    const box = document.querySelector("#memory [data-context]");
-    if (box && editor.targetOf(event).matches("#memory [data-command=run-phases-start]"))
-      editor.set("phases-prompt-length", { value: chosen(box) });
-  },
-  true,
-);
+editor.onCapture("click", "#memory [data-command=run-phases-start]", () => {
+  const box = document.querySelector("#memory [data-context]");
+  if (box) editor.set("phases-prompt-length", { value: chosen(box) });
+});
 
 /* Beside their fields, unless these are closed, as after a choice with the slider. */
 /** @param {{ props: Record<string, string> } | null} why */

@@ -1,6 +1,6 @@
 /* The menu of a right click in the graph: the commands of the table that fit what was clicked. */
 
-const { make, page } = editor,
+const { make } = editor,
   ROOM = 8;
 
 /**
@@ -53,14 +53,17 @@ function middle(cy) {
 
 /** @param {Command} command */
 function item(command) {
-  const button = make("button", { role: "menuitem", className: "menu-item" });
-  if (command.swatch) button.append(editor.swatch(command.swatch));
-  button.append(make("span", {}, command.words), make("kbd", {}, command.keys?.[0] ?? ""));
-  button.addEventListener("click", () => {
+  const onclick = () => {
     closeContextMenu();
     command.run?.();
-  });
-  return button;
+  };
+  return make(
+    "button",
+    { role: "menuitem", className: "menu-item", onclick },
+    command.swatch ? editor.swatch(command.swatch) : "",
+    make("span", {}, command.words),
+    make("kbd", {}, command.keys?.[0] ?? ""),
+  );
 }
 
 function closeContextMenu() {
@@ -76,10 +79,9 @@ document.addEventListener(
     const menu = editor.byId("context-menu");
     if (!menu || menu.hidden) return;
     const items = /** @type {HTMLElement[]} */ ([...menu.children]),
-      now = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    /** @type {Record<string, number>} */
-    const goals = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: -1 };
-    if (event.key in goals) items.at(goals[event.key] % items.length)?.focus();
+      now = items.indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+      next = editor.walked(event.key, ["ArrowUp", "ArrowDown"], items, now);
+    if (next) next.focus();
     else if (event.key === "Escape" || event.key === "Tab") closeContextMenu();
     else if (event.key === "Enter" || event.key === " ") return; // presses the item
     event.preventDefault();
@@ -90,8 +92,6 @@ document.addEventListener(
 document.addEventListener("pointerdown", (event) => {
   if (!editor.around(event, "#context-menu")) closeContextMenu();
 });
-document.addEventListener("contextmenu", (event) => {
-  if (editor.around(event, "#graph, #context-menu")) event.preventDefault();
-});
+editor.on("contextmenu", "#graph, #context-menu", (_element, event) => event.preventDefault());
 
 editor.provide({ openContextMenu, closeContextMenu });

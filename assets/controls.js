@@ -19,44 +19,24 @@ const classes = (...names) => names.filter(Boolean).join(" ");
  * @param {{ label?: string, code?: string, className?: string, hidden?: boolean, width?: number, title?: string }} props
  * @param {...unknown} field
  */
-const labelled = (props, ...field) =>
-  h(
-    props.label || props.code ? "label" : "span",
-    {
-      className: classes("field", props.className),
-      hidden: props.hidden,
-      style: { width: props.width },
-      title: props.title,
-    },
-    (props.label || props.code) &&
-      h(
-        "span",
-        { className: "field-label" },
-        props.label,
-        props.label && props.code && " ",
-        props.code && h("code", {}, props.code),
-      ),
+function labelled({ label, code, className, hidden, width, title }, ...field) {
+  const words = [label, label && code && " ", code && h("code", {}, code)],
+    isNamed = label || code;
+  return h(
+    isNamed ? "label" : "span",
+    { className: classes("field", className), hidden, style: { width }, title },
+    isNamed && h("span", { className: "field-label" }, ...words),
     ...field,
   );
+}
 
 /** @param {Controls.ButtonProps} props */
 function Button(props) {
   const { id, children, n_clicks, disabled, busy, primary, className, title, setProps } = props;
-  return h(
-    "button",
-    {
-      ...marks(props),
-      id: idOf(id),
-      type: "button",
-      title,
-      className: classes("button", primary && "primary", className),
-      disabled: disabled || busy,
-      "aria-busy": busy || undefined,
-      onClick: () => setProps({ n_clicks: (n_clicks || 0) + 1 }),
-    },
-    icon(props.icon),
-    children,
-  );
+  const look = { type: "button", title, className: classes("button", primary && "primary", className) },
+    state = { disabled: disabled || busy, "aria-busy": busy || undefined },
+    onClick = () => setProps({ n_clicks: (n_clicks || 0) + 1 });
+  return h("button", { ...marks(props), id: idOf(id), ...look, ...state, onClick }, icon(props.icon), children);
 }
 
 /** @param {Controls.Item[]} data @returns {unknown[]} */
@@ -67,10 +47,7 @@ const options = (data) =>
     return h("option", { key: item.value, value: item.value, disabled: item.disabled, title: item.title }, item.label);
   });
 
-/**
- * @param {Controls.Item[]} data
- * @returns {{ value: string, label: string }[]}
- */
+/** @param {Controls.Item[]} data @returns {{ value: string, label: string }[]} */
 const choices = (data) =>
   data.flatMap((item) =>
     typeof item === "string" ? { value: item, label: item } : "group" in item ? choices(item.items) : item,
@@ -79,43 +56,30 @@ const choices = (data) =>
 /** @param {Controls.SelectProps} props */
 function Select(props) {
   const { id, value, data, placeholder, disabled, setProps } = props;
+  /** @param {{ target: HTMLInputElement }} event */
+  const onChange = ({ target }) => setProps({ value: target.value || null });
   return labelled(
     props,
     h(
       "select",
-      {
-        ...marks(props),
-        id: idOf(id),
-        value: value ?? "",
-        disabled,
-        onChange: (event) => setProps({ value: event.target.value || null }),
-      },
+      { ...marks(props), id: idOf(id), value: value ?? "", disabled, onChange },
       placeholder !== undefined && h("option", { value: "" }, placeholder),
       options(data),
     ),
   );
 }
 
+/** What browsers would do of their own in a field. */
+const BARE = { autoComplete: "off", spellCheck: false };
+
 /** @param {string | number | null | undefined} value */
 const shown = (value) => (value === null || value === undefined ? "" : String(value));
 
 /** @param {Controls.FieldProps} props */
 function Field(props) {
-  const {
-    id,
-    value,
-    type = "text",
-    min,
-    max,
-    step,
-    placeholder,
-    debounce,
-    suggestions,
-    rows,
-    disabled,
-    n_submit,
-    setProps,
-  } = props;
+  const { id, value, type = "text", min, max, step, placeholder, disabled, rows } = props,
+    { debounce, suggestions, n_submit, setProps } = props,
+    plain = { ...marks(props), ...BARE, min, max, step, placeholder, disabled, rows };
   const [text, setText] = useState(shown(value));
   useEffect(() => setText(shown(value)), [value]);
 
@@ -137,19 +101,11 @@ function Field(props) {
     { ...props, className: classes(props.className, props.icon && "with-icon") },
     icon(props.icon),
     h(rows ? "textarea" : "input", {
-      ...marks(props),
+      ...plain,
       id: idOf(id),
       value: text,
       "data-sent": debounce ? shown(value) : undefined,
-      rows,
       type: rows ? undefined : type,
-      min,
-      max,
-      step,
-      placeholder,
-      disabled,
-      autoComplete: "off",
-      spellCheck: false,
       list: suggestions && `${idOf(id)}-suggestions`,
       onChange: ({ target }) => {
         setText(target.value);
@@ -168,16 +124,12 @@ function Field(props) {
 
 /** @param {Controls.CheckboxProps} props */
 function Checkbox({ id, checked, label, disabled, setProps }) {
+  /** @param {{ target: HTMLInputElement }} event */
+  const onChange = ({ target }) => setProps({ checked: target.checked });
   return h(
     "label",
     { className: "checkbox" },
-    h("input", {
-      id: idOf(id),
-      type: "checkbox",
-      checked: Boolean(checked),
-      disabled,
-      onChange: (event) => setProps({ checked: event.target.checked }),
-    }),
+    h("input", { id: idOf(id), type: "checkbox", checked: Boolean(checked), disabled, onChange }),
     label,
   );
 }
@@ -212,34 +164,19 @@ function MultiSelect(props) {
       : item,
   );
   const chosen = value.map((each) => {
-    const name = known.find((one) => one.value === each)?.label ?? each;
-    return h(
-      "li",
-      { key: each },
-      name,
-      h(
-        "button",
-        {
-          type: "button",
-          className: "mini",
-          title: `Remove ${name}`,
-          "aria-label": `Remove ${name}`,
-          onClick: () => remove(each),
-        },
-        "×",
-      ),
-    );
+    const name = known.find((one) => one.value === each)?.label ?? each,
+      title = `Remove ${name}`,
+      how = { type: "button", className: "mini", title, "aria-label": title, onClick: () => remove(each) };
+    return h("li", { key: each }, name, h("button", how, "×"));
   });
-  const list = `${idOf(id)}-suggestions`;
+  const list = `${idOf(id)}-suggestions`,
+    common = { ...marks(props), id: idOf(id), "aria-label": props.label };
   const typed = h("input", {
-    ...marks(props),
-    id: idOf(id),
-    "aria-label": props.label,
+    ...common,
+    ...BARE,
     value: text,
     list,
     placeholder,
-    autoComplete: "off",
-    spellCheck: false,
     onChange: ({ target, nativeEvent }) => {
       const how = nativeEvent.inputType;
       if (!how || how === "insertReplacementText")
@@ -256,13 +193,7 @@ function MultiSelect(props) {
   });
   const picked = h(
     "select",
-    {
-      ...marks(props),
-      id: idOf(id),
-      "aria-label": props.label,
-      value: "",
-      onChange: (event) => add(event.target.value),
-    },
+    { ...common, value: "", onChange: (event) => add(event.target.value) },
     h("option", { value: "" }, placeholder),
     options(left),
   );

@@ -15,11 +15,10 @@ function Address({ pathname, setProps }) {
       told.current = window.location.pathname;
       setProps({ pathname: told.current });
     };
-    for (const event of ["popstate", MOVED]) window.addEventListener(event, tell);
+    const gone = new AbortController();
+    for (const event of ["popstate", MOVED]) window.addEventListener(event, tell, { signal: gone.signal });
     tell();
-    return () => {
-      for (const event of ["popstate", MOVED]) window.removeEventListener(event, tell);
-    };
+    return () => gone.abort();
   }, []);
   useEffect(() => {
     if (pathname && pathname !== told.current && pathname !== window.location.pathname) {

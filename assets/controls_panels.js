@@ -34,14 +34,6 @@ function element(node) {
 /** @param {{ tree: Controls.Node[] }} props */
 const StaticHtml = ({ tree }) => h(Fragment, {}, ...tree.map(element));
 
-/** @type {Record<string, (now: number, count: number) => number>} */
-const STEPS = {
-  ArrowRight: (now, count) => (now + 1) % count,
-  ArrowLeft: (now, count) => (now + count - 1) % count,
-  Home: () => 0,
-  End: (_now, count) => count - 1,
-};
-
 /** @param {Controls.TabsProps} props */
 function Tabs({ id, value, tabs, children, setProps }) {
   const seen = useRef(new Set()),
@@ -58,43 +50,30 @@ function Tabs({ id, value, tabs, children, setProps }) {
   /** @param {KeyboardEvent} event */
   function walk(event) {
     const now = tabs.findIndex((tab) => tab.value === value),
-      next = tabs[STEPS[event.key]?.(now, tabs.length)];
+      next = editor.walked(event.key, ["ArrowLeft", "ArrowRight"], tabs, now);
     if (!next) return;
     event.preventDefault();
     setProps({ value: next.value });
     document.getElementById(tabId(next.value))?.focus();
   }
 
-  const heads = tabs.map((tab) =>
-    h(
+  const heads = tabs.map(({ value: name, label }) => {
+    const isShown = name === value,
+      aria = { role: "tab", "aria-selected": isShown, "aria-controls": panelId(name), tabIndex: isShown ? 0 : -1 };
+    return h(
       "button",
-      {
-        key: tab.value,
-        id: tabId(tab.value),
-        type: "button",
-        role: "tab",
-        "aria-selected": tab.value === value,
-        "aria-controls": panelId(tab.value),
-        tabIndex: tab.value === value ? 0 : -1,
-        onClick: () => setProps({ value: tab.value }),
-      },
-      tab.label,
-    ),
-  );
-  const panels = tabs.map((tab, i) =>
-    h(
+      { key: name, id: tabId(name), type: "button", ...aria, onClick: () => setProps({ value: name }) },
+      label,
+    );
+  });
+  const panels = tabs.map(({ value: name, lazy }, i) => {
+    const aria = { role: "tabpanel", "aria-labelledby": tabId(name), hidden: name !== value };
+    return h(
       "div",
-      {
-        key: tab.value,
-        id: panelId(tab.value),
-        role: "tabpanel",
-        "aria-labelledby": tabId(tab.value),
-        hidden: tab.value !== value,
-        className: "tab-panel",
-      },
-      shown && (!tab.lazy || seen.current.has(tab.value)) && children[i],
-    ),
-  );
+      { key: name, id: panelId(name), className: "tab-panel", ...aria },
+      shown && (!lazy || seen.current.has(name)) && children[i],
+    );
+  });
   return h("div", { id: editor.idOf(id), className: "tabs" }, h("div", { role: "tablist", onKeyDown: walk }, heads), panels);
 }
 
@@ -139,12 +118,11 @@ function Popover(props) {
       event.stopPropagation();
       setOpen(false);
     };
-    document.addEventListener("pointerdown", outside, true);
-    document.addEventListener("keydown", byEscape, true);
-    return () => {
-      document.removeEventListener("pointerdown", outside, true);
-      document.removeEventListener("keydown", byEscape, true);
-    };
+    const closed = new AbortController(),
+      how = { capture: true, signal: closed.signal };
+    document.addEventListener("pointerdown", outside, how);
+    document.addEventListener("keydown", byEscape, how);
+    return () => closed.abort();
   }, [open]);
 
   /** @param {KeyboardEvent} event */
@@ -152,55 +130,41 @@ function Popover(props) {
     if (!open) return;
     pressMain(event);
     const all = items(),
-      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;
+      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+      next = menu && editor.walked(event.key, ["ArrowUp", "ArrowDown"], all, now);
     if (event.key === "Escape") {
       setOpen(false);
       /** @type {HTMLElement} */ (box.current?.firstElementChild)?.focus();
     } else if (event.key === "Tab" && menu) setOpen(false);
-    else if (step !== undefined) {
+    else if (next) {
       event.preventDefault();
-      all[(step + all.length) % all.length].focus();
+      next.focus();
     }
     if (event.key !== "Tab") event.stopPropagation(); // these keys are no commands of the page
   }
 
+  const role = menu ? "menu" : "dialog",
+    aria = { "aria-busy": busy || undefined, "aria-expanded": open, "aria-haspopup": role },
+    look = { type: "button", title, className: link ? "link" : "button", disabled: busy };
+  /** @param {{ target: HTMLElement }} event */
+  const onClick = ({ target }) => {
+    if (target.closest(menu ? "button" : "[data-command]")) setTimeout(() => setOpen(false), 0);
+  };
   return h(
     "div",
-    {
-      className: editor.classes("popover", end && "end"),
-      ref: box,
-      onKeyDown: key,
-    },
-    h(
-      "button",
-      {
-        id: editor.idOf(id),
-        type: "button",
-        title,
-        className: link ? "link" : "button",
-        disabled: busy,
-        "aria-busy": busy || undefined,
-        "aria-expanded": open,
-        "aria-haspopup": menu ? "menu" : "dialog",
-        onClick: () => setOpen(!open),
-      },
-      editor.icon(props.icon),
-      label,
-    ),
+    { className: editor.classes("popover", end && "end"), ref: box, onKeyDown: key },
+    h("button", { id: editor.idOf(id), ...look, ...aria, onClick: () => setOpen(!open) }, editor.icon(props.icon), label),
     seen.current &&
       h(
         "div",
         {
           ref: panel,
           hidden: !open,
-          role: menu ? "menu" : "dialog",
+          role,
           "aria-label": label,
           className: "popover-panel",
           onToggleCapture: showGroup,
-          onClick: ({ target }) => {
-            if (target.closest(menu ? "button" : "[data-command]")) setTimeout(() => setOpen(false), 0);
-          },
+          onClick,
         },
         children,
       ),

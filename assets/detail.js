@@ -1,7 +1,5 @@
 /* How much is drawn: blocks that open and close. */
 
-const page = editor.page;
-
 /* Requests follow each other: each begins with what the one before has drawn. */
 let before = Promise.resolve(),
   knownOf = /** @type {HTMLElement | null} */ (null);
@@ -57,7 +55,7 @@ function detailMode(mode, detail) {
 /** @param {CyNode[]} nodes */
 function open(nodes) {
   const units = nodes.map((n) => n.data("unit")).filter((u) => u !== undefined);
-  if (!units.length || !page.detail || page.detail.mode !== "blocks") return;
+  if (!units.length || page.detail?.mode !== "blocks") return;
   page.keep = { ops: new Set(nodes.flatMap(editor.opsOf)), at: nodes[0].renderedPosition() };
   askDetail({ do: "open", units: units });
 }
@@ -80,7 +78,7 @@ function openByKey() {
 
 /** @type {Hetero["close"]} */
 function close(nodes) {
-  if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
+  if (!nodes.length || page.detail?.mode !== "blocks") return;
   page.keep = { ops: new Set(editor.opsOf(nodes[0])), at: nodes[0].renderedPosition() };
   askDetail({ do: "close", ops: nodes.map((n) => editor.opsOf(n)[0]) });
 }

@@ -12,7 +12,7 @@ let last = "";
 function deviceFieldChanged(values, fields, table) {
   const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
   fields.forEach(({ index, field }, i) => {
-    const device = editor.page.view?.devices[index],
+    const device = page.view?.devices[index],
       key = `${index} ${field}`;
     if (!device || !told.some((each) => isOf(each, index, field))) return;
     if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
@@ -21,11 +21,7 @@ function deviceFieldChanged(values, fields, table) {
   });
 }
 
-/**
- * @param {string} property as Dash names it, `{"field":"memory",...}.value`
- * @param {number} index
- * @param {string} field
- */
+/** @param {string} property as Dash names it, `{"field":"memory",...}.value` @param {number} index @param {string} field */
 function isOf(property, index, field) {
   const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
   return id.index === index && id.field === field;
@@ -49,13 +45,11 @@ function deviceAdded(text) {
 }
 
 /* Limits in the Memory tab are fields of the device table too. */
-document.addEventListener("change", (event) => {
-  const box = editor.around(event, "[data-memory-limit]"),
-    index = Number(box?.dataset.memoryLimit),
-    device = box ? editor.page.view?.devices[index] : undefined;
-  if (!device) return;
-  const { value } = /** @type {HTMLInputElement} */ (event.target);
-  editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
+editor.on("change", "[data-memory-limit]", (box, event) => {
+  const index = Number(box.dataset.memoryLimit),
+    device = page.view?.devices[index],
+    { value } = /** @type {HTMLInputElement} */ (event.target);
+  if (device) editor.edit({ do: "device-field", name: device.name, device: index, field: "memory", value: value || null });
 });
 
 /** @type {Hetero["stateWatts"]} */
@@ -69,16 +63,15 @@ function stateWatts(asked, button) {
   }
   for (const box of boxes) {
     const name = box.dataset.wattsOf ?? "",
-      device = editor.page.view.devices.findIndex((each) => each.name === name);
+      device = page.view.devices.findIndex((each) => each.name === name);
     if (device >= 0) editor.edit({ do: "device-field", name, device, field: "power", value: `${field(box).value} W` });
   }
   editor.edit(asked);
   editor.closeNotice();
 }
 
-document.addEventListener("keydown", (event) => {
-  const box = event.key === "Enter" && editor.around(event, "[data-watts-of]");
-  if (box) box.parentElement?.querySelector("[data-state-watts]")?.click();
+editor.on("keydown", "[data-watts-of]", (box, event) => {
+  if (event.key === "Enter") box.parentElement?.querySelector("[data-state-watts]")?.click();
 });
 
 editor.provide({ stateWatts });

@@ -39,11 +39,7 @@ function isSaidBeside(edge) {
   return alike.not(".bent").nonempty() || !alike[0].same(edge);
 }
 
-/**
- * Keeps a box by how high it is, so that few of them are compared with a label.
- * @param {Rows} rows
- * @param {Box} box
- */
+/** Keeps a box by how high it is, so that few of them are compared with a label. @param {Rows} rows @param {Box} box */
 function keep(rows, box) {
   for (let row = Math.floor((box.y - box.h / 2) / ROW); row <= (box.y + box.h / 2) / ROW; row += 1) {
     const there = rows.get(row);
@@ -135,9 +131,8 @@ function placesOf(edge, half) {
   );
 }
 
-/* A text is behind no node and on no other text, and on no line where there is room; one that has no such place is left
-   out. Transfers choose first. */
-/** @type {Hetero["shapedEdges"]} */
+/** A text is behind no node and on no other text, and on no line where there is room; one that has no such place is left
+ * out. Transfers choose first. @type {Hetero["shapedEdges"]} */
 function shapedEdges(edges) {
   const shaped = edges.filter(
     (edge) => hasShapes() && edge.data("shape") !== "?" && !edge.hasClass("faint") && !isSaidBeside(edge),
@@ -196,7 +191,7 @@ function labelEdges(cy) {
 function toggleShapes() {
   const off = hasShapes();
   localStorage.setItem(KEY, off ? "off" : "on");
-  label(editor.page.cy);
+  label(page.cy);
   editor.say(off ? "Edges have no shapes now." : `Edges have shapes from a zoom of ${100 * READABLE} %.`);
 }
 

@@ -1,6 +1,5 @@
 /* Edits of the plan: brushes and tools make them, and the server applies them in order. */
 
-const page = editor.page;
 const PAGE_ID = Math.random().toString(36).slice(2) + Date.now().toString(36);
 const FIRST_RETRY = 5000,
   LAST_RETRY = 60000,
@@ -8,9 +7,8 @@ const FIRST_RETRY = 5000,
   REFUSED = new Set([400, 404, 409, 413, 422]),
   TITLE = 24; // height of a frame's title
 
-/* Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
-   came meanwhile. A request that is lost is sent again, and each edit is applied once. */
-/** @type {Map<string, EditQueue>} */
+/** Edits that the server has not confirmed, by document. One request is on its way at a time; the next one has all edits that
+ * came meanwhile. A request that is lost is sent again, and each edit is applied once. @type {Map<string, EditQueue>} */
 const queues = new Map();
 
 let last = "",
@@ -141,10 +139,7 @@ let asked = /** @type {ReturnType<typeof automaticOf> | null} */ (null);
 /** @param {Messages.View} view */
 const automaticOf = ({ document, policy, grouping, costs, codegen }) => ({ document, policy, grouping, costs, codegen });
 
-/**
- * The lists show what the server has, unless a choice that is newer than its answer waits.
- * @param {Messages.View} view
- */
+/** The lists show what the server has, unless a choice that is newer than its answer waits. @param {Messages.View} view */
 function showAutomatic(view) {
   asked = automaticOf(view);
   for (const list of /** @type {const} */ (["policy", "grouping", "costs", "codegen"])) editor.set(list, { value: view[list] });
@@ -180,15 +175,9 @@ function paint(ops, target, force) {
   }
   const look = page.view.devices[target];
   if (page.cy && look) {
-    const wanted = new Set(ops);
-    const cy = page.cy;
-    cy.batch(() =>
-      editor.nodesOf(ops).forEach((node) => {
-        if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
-        node.data({ fill: look.fill, ink: look.ink });
-        node.removeClass("mixed");
-      }),
-    );
+    const wanted = new Set(ops),
+      nodes = editor.nodesOf(ops).filter((node) => editor.opsOf(node).every((op) => wanted.has(op)));
+    page.cy.batch(() => nodes.removeClass("mixed").data({ fill: look.fill, ink: look.ink }));
   }
   edit({ do: "paint", ops: ops, device: target, force: Boolean(force) });
 }
@@ -206,23 +195,15 @@ function tapOp(node) {
   editor.keepOpen();
   const ops = editor.opsOf(node),
     op = ops[0];
-  if (page.region === "region") {
-    edit({ do: "region", ops: [op], device: device(), unpin: unpin() });
-  } else if (page.region === "between") {
-    if (page.first === null) {
-      page.first = ops;
-      unmarkFirst();
-      node.addClass("mark");
-      showMode();
-      return;
-    }
-    edit({ do: "between", first: page.first, ops: ops, device: device(), unpin: unpin() });
+  if (page.region === "region") edit({ do: "region", ops: [op], device: device(), unpin: unpin() });
+  else if (page.region === "between") {
+    const { first } = page;
+    if (first) edit({ do: "between", first, ops, device: device(), unpin: unpin() });
     unmarkFirst();
-    page.first = null;
+    if (!first) node.addClass("mark");
+    page.first = first ? null : ops;
     showMode();
-  } else if (painting()) {
-    paintOrUnpin(ops);
-  }
+  } else if (painting()) paintOrUnpin(ops);
 }
 
 /** The title of a frame stands for its block; the rest of it is ground. @type {Hetero["tapFrame"]} */
@@ -250,8 +231,7 @@ function say(text) {
   setTimeout(showMode, 2210);
 }
 
-/* Grows the selection, and paints nothing: with a brush in hand, Space paints what is selected then. */
-/** @type {Hetero["grow"]} */
+/** Grows the selection, and paints nothing: with a brush in hand, Space paints what is selected then. @type {Hetero["grow"]} */
 function grow(how) {
   const ops = editor.selectedOps();
   if (!ops.length) {
@@ -265,17 +245,19 @@ function grow(how) {
 function setBrush(name) {
   if (name !== page.brush) editor.closeNotice(); // what was refused to the former brush is not wanted any more
   page.brush = name;
-  page.first = null;
-  page.messageUntil = 0;
-  showMode();
+  toolChanged();
 }
 
 /** @type {Hetero["setRegion"]} */
 function setRegion(name) {
   page.region = page.region === name ? null : name;
+  unmarkFirst();
+  toolChanged();
+}
+
+function toolChanged() {
   page.first = null;
   page.messageUntil = 0;
-  unmarkFirst();
   showMode();
 }
 
@@ -291,12 +273,11 @@ function showMode() {
   press("region", page.region || "");
   const hint = editor.byId("mode-hint");
   if (!hint || Date.now() < page.messageUntil) return;
-  const brush = device(),
-    look = page.view && brush !== null ? page.view.devices[brush] : null;
+  const look = page.view?.devices[device() ?? -1];
   const act = page.brush === "unpin" ? "unpin" : look ? `paint with ${look.name}` : "select";
   let text = "";
   if (page.region === "region") text = `Click an op to ${act} all connected ops of its colour.`;
-  else if (page.region === "between" && page.first === null) text = "Click the first op of the region.";
+  else if (page.region === "between" && !page.first) text = "Click the first op of the region.";
   else if (page.region === "between") text = `Click the last op to ${act} everything between.`;
   else if (page.brush === "unpin") text = "Click ops, or shift-drag a box, to unpin.";
   else if (look) text = `Painting with ${look.name}: click ops, or shift-drag a box.`;

@@ -1,7 +1,5 @@
 /* Buttons in the table of fallbacks. */
 
-const page = editor.page;
-
 /**
  * The list of a device that keeps ops from it: the allow-list where that has some, else the block-list.
  * @param {number} device

@@ -1,7 +1,6 @@
 /* The Cytoscape instance: colours of the plan on it, and what moves the view. */
 
-const page = editor.page,
-  LIT = 3,
+const LIT = 3,
   READABLE = 0.4, // names have 8 pixels here
   DISTINCT = 0.22, // boxes and their colours can be told apart from here on
   NEARLY = 0.65, // how much smaller a graph may get that is still shown whole
@@ -19,11 +18,8 @@ function liveGraph() {
 /** @param {Cy} cy */
 function attach(cy) {
   const element = /** @type {HTMLElement} */ (cy.container());
-  element.setAttribute("role", "application");
-  element.setAttribute(
-    "aria-label",
-    "Graph of the model: arrow keys go along the edges, the tables below say the same in words",
-  );
+  element.role = "application";
+  element.ariaLabel = "Graph of the model: arrow keys go along the edges, the tables below say the same in words";
   page.cy = cy;
   window.heteroCy = cy;
   page.region = page.first = page.groupOf = null;
@@ -32,7 +28,6 @@ function attach(cy) {
   cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
   cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
   cy.on("dbltap", "node.holder", (event) => editor.openBody(event.target.data("body")));
-  cy.on("viewport", () => window.heteroMap.draw());
   cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
   cy.on("tap", "node.frame", editor.tapFrame);
   cy.on("cxttap", editor.openContextMenu);
@@ -73,14 +68,15 @@ function attach(cy) {
   cy.on("dragpan", () => {
     chosen = true;
   });
-  cy.on("viewport", editor.hoverMoved);
   cy.on("zoom", () => showFar(cy));
   cy.on("viewport add", () => editor.labelEdges(cy));
   let later = 0;
   cy.on("viewport", () => {
+    window.heteroMap.draw();
+    editor.hoverMoved();
     // a reload of the page comes back to this place
     clearTimeout(later);
-    later = setTimeout(() => editor.remember({ view: placeOf(cy) }), 250);
+    later = setTimeout(() => editor.remember({ view: { ...placeOf(cy), whole: isUnmoved(cy) } }), 250);
   });
   let width = cy.width(),
     height = cy.height();
@@ -106,8 +102,7 @@ function showFar(cy) {
   cy.batch(() => editor.showFrom(cy.nodes().not(".frame"), far));
 }
 
-/* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
-/** @param {Cy} cy */
+/** Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. @param {Cy} cy */
 function light(cy) {
   const chosen = cy.nodes(":selected"),
     lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
@@ -173,22 +168,13 @@ function isWhole(cy, box) {
 /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
 let whole = null;
 
-/**
- * The properties of a component in what Dash is going to show.
- * @param {any} shown
- * @param {string} id
- * @returns {any}
- */
+/** The properties of a component in what Dash is going to show. @param {any} shown @param {string} id @returns {any} */
 function partOf(shown, id) {
-  if (Array.isArray(shown)) {
-    for (const each of shown) {
-      const found = partOf(each, id);
-      if (found) return found;
-    }
-    return null;
+  if (!shown || shown.props?.id === id) return shown?.props;
+  for (const each of Array.isArray(shown) ? shown : [shown.props?.children]) {
+    const found = partOf(each, id);
+    if (found) return found;
   }
-  const props = shown?.props;
-  return !props ? null : props.id === id ? props : partOf(props.children, id);
 }
 
 /** The plan whose looks the elements of a new page have. @type {Messages.View | null} */
@@ -261,27 +247,20 @@ function apply(view) {
     editor.recall();
     editor.openLink();
   }
-  editor.all("[data-hint]").forEach((element) => {
-    const button = /** @type {HTMLButtonElement} */ (element);
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all("[data-hint]"))) {
     // done, or undone
     /** @param {number} op */
     const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
     button.disabled = (button.dataset.hint || "").split(",").map(Number).every(done);
-  });
-  editor.all("[data-step-of]").forEach((note) => {
-    note.hidden = note.dataset.stepOf === view.step;
-  });
-  editor.all("[data-plan-of]").forEach((name) => {
+  }
+  for (const note of editor.all("[data-step-of]")) note.hidden = note.dataset.stepOf === view.step;
+  for (const name of editor.all("[data-plan-of]"))
     name.textContent = name.dataset.planOf === view.step ? "this plan" : "the plan compared";
-  });
-  editor.all("[data-tick-of]").forEach((tick) => {
-    tick.hidden = tick.dataset.tickOf !== view.step;
-  });
+  for (const tick of editor.all("[data-tick-of]")) tick.hidden = tick.dataset.tickOf !== view.step;
   setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
   editor.drawRules(view.rules);
   editor.legend();
-  editor.enable("undo", view.undo);
-  editor.enable("redo", view.redo);
+  for (const id of /** @type {const} */ (["undo", "redo"])) editor.byId(id)?.toggleAttribute("disabled", !view[id]);
   editor.showMode();
 }
 
@@ -309,18 +288,12 @@ function redrawn(elements, detail) {
       if (cy !== page.cy) attach(cy);
       tune(cy);
     }
-    if (page.hold) {
-      cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan });
-      page.hold = null;
-    }
-    if (page.keep) {
-      keepPlace(cy, page.keep);
-      page.keep = null;
-    } else if (before && detail && before.mode !== detail.mode) firstView(cy);
-    if (page.fitNext) {
-      page.fitNext = false;
-      firstView(cy);
-    }
+    if (page.hold) cy.viewport(page.hold);
+    if (page.keep) keepPlace(cy, page.keep);
+    else if (before && detail && before.mode !== detail.mode) firstView(cy);
+    if (page.fitNext) firstView(cy);
+    page.hold = page.keep = null;
+    page.fitNext = false;
     comeBack();
     editor.reselect();
     if (page.wanted !== undefined) {
@@ -336,10 +309,8 @@ function redrawn(elements, detail) {
 function whenDrawn(elements, then, tries = 100) {
   const cy = liveGraph(),
     all = cy?.elements();
-  const done =
-    all &&
-    all.length === elements.length &&
-    [0, all.length - 1].every((i) => cy.getElementById(elements[i].data.id).nonempty());
+  const isThere = (/** @type {number} */ i) => cy.getElementById(elements[i].data.id).nonempty(),
+    done = all?.length === elements.length && [0, all.length - 1].every(isThere);
   if (done || !tries) {
     if (cy) then(cy);
   } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
@@ -363,12 +334,15 @@ const seesWhole = (cy) => isAt(cy, whole);
 const isUnmoved = (cy) => seesWhole(cy) && whole?.x === cy.pan().x && whole.y === cy.pan().y;
 
 /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
-/** @param {Cy} cy */
+/** @type {Hetero["placeOf"]} */
 function placeOf(cy) {
-  const zoom = cy.zoom(),
-    pan = cy.pan();
-  return { zoom, x: (cy.width() / 2 - pan.x) / zoom, y: (cy.height() / 2 - pan.y) / zoom, whole: isUnmoved(cy) };
+  const { x1, y1, w, h } = cy.extent();
+  return { zoom: cy.zoom(), x: x1 + w / 2, y: y1 + h / 2 };
 }
+
+/** @type {Hetero["lookAt"]} */
+const lookAt = (cy, { zoom, x, y }) =>
+  cy.viewport({ zoom, pan: { x: cy.width() / 2 - x * zoom, y: cy.height() / 2 - y * zoom } });
 
 /* To where this document was looked at before the page was loaded again. */
 function comeBack() {
@@ -378,10 +352,7 @@ function comeBack() {
   if (back.whole) showWhole(cy, whole?.box ?? cy.elements().boundingBox());
   else {
     chosen = true;
-    cy.viewport({
-      zoom: back.zoom,
-      pan: { x: cy.width() / 2 - back.x * back.zoom, y: cy.height() / 2 - back.y * back.zoom },
-    });
+    lookAt(cy, back);
   }
 }
 
@@ -395,8 +366,7 @@ function tune(cy) {
   const many = cy.elements().length > 700,
     renderer = /** @type {any} */ (cy).renderer(); // draw less while the view moves
   renderer.wheelSensitivity = 1;
-  renderer.hideEdgesOnViewport = many;
-  renderer.textureOnViewport = many;
+  renderer.hideEdgesOnViewport = renderer.textureOnViewport = many;
 }
 
 /* A graph that is shown whole stays so, as long as it gets little smaller. Otherwise what was opened or closed stays where it
@@ -480,7 +450,7 @@ function fit() {
   move(wholeOf(box), () => isWhole(cy, box));
 }
 
-editor.provide({ comeBack, wholeOf, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
+editor.provide({ comeBack, wholeOf, placeOf, lookAt, bring, zoomToSelection, hold, centre, zoom, fit, settle, apply });
 editor.provide({ expectGraph, panelsShown });
 /** @param {string} scheme @param {Record<string, unknown>} styles */
 const restyle = (scheme, styles) => styles[scheme];

@@ -1,6 +1,6 @@
 /* What the pointer is on: a tooltip over ops, blocks and edges, with what the server knows of them; the ops of a device stand out. */
 
-const page = editor.page,
+const MOST_OPS = 4000, // that are asked for
   STATES = 4; // that a tooltip names
 let timer = 0;
 
@@ -8,23 +8,22 @@ let timer = 0;
 function hoverOver(target) {
   clearTimeout(timer);
   page.hoverPlace = place();
-  const isEdge = target.isEdge(),
-    id = (/** @type {CyNode} */ node) => editor.opId(node.id());
-  const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
-  const states = isEdge && target.data("states"),
-    pairs = isEdge && !states ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
-  if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
   timer = window.setTimeout(async () => {
-    const asked = isEdge ? `pairs=${pairs.map((/** @type {number[]} */ p) => p.join("-"))}` : `ops=${editor.rangesOf(ops)}`;
+    const states = target.data("states"),
+      query = states ? "" : queryOf(target);
+    if (!states && !query) return;
     page.hovered = target;
-    const content = states
-      ? statesInWords(states)
-      : await editor.ask(`hover?${asked}`).then(
-          (answer) => answer.content,
-          () => null, // a tooltip less is no fault
-        );
+    const content = states ? statesInWords(states) : (await editor.ask(`hover?${query}`).catch(() => null))?.content; // a tooltip less is no fault
     if (page.hovered === target) show(content);
   }, 320);
+}
+
+/** The ops of a node, or what an edge is between; "" for an edge of an input or an output. @param {CyNode | CyEdge} target */
+function queryOf(target) {
+  if (target.isNode()) return `ops=${editor.rangesOf(editor.opsOf(target).slice(0, MOST_OPS))}`;
+  const ends = [target.source(), target.target()].map((node) => editor.opId(node.id())),
+    pairs = /** @type {number[][]} */ (target.data("pairs") || [ends]);
+  return pairs.flat().some((op) => op < 0) ? "" : `pairs=${pairs.map((pair) => pair.join("-"))}`;
 }
 
 /** @param {string} type @param {unknown} children */

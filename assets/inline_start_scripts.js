@@ -25,8 +25,7 @@
       document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "script", href: address }));
   }
 
-  /* Scripts of what is not on the first screen, fetched once they are needed. */
-  /** @type {Record<string, Promise<unknown>>} */
+  /** Scripts of what is not on the first screen, fetched once they are needed. @type {Record<string, Promise<unknown>>} */
   const fetched = {};
   window.heteroScripts = (name) => {
     const waiting = /** @type {HTMLTemplateElement} */ (document.getElementById(`scripts-${name}`));

@@ -1,8 +1,5 @@
 /* Keys and buttons: both look up what to do in tables. */
 
-const page = editor.page;
-const LIST_IDS = ["detail-mode", "colour-by"];
-
 /** As the table of commands names it, e.g. "Ctrl+Z". @param {KeyboardEvent} event */
 function keyOf(event) {
   const letter = event.key.length === 1 && event.key !== event.key.toUpperCase();
@@ -14,10 +11,7 @@ function keyOf(event) {
 /** The field that takes the keys. @param {HTMLElement} target */
 const fieldOf = (target) => target.closest?.("input, textarea, select, [contenteditable=true]") ?? null;
 
-/**
- * Whether a field has nothing of its own to undo: undo and redo are then those of the plan.
- * @param {HTMLElement} target
- */
+/** Whether a field has nothing of its own to undo: undo and redo are then those of the plan. @param {HTMLElement} target */
 const hasNoUndo = (target) =>
   target.matches("select, [type=checkbox]") ||
   (target.dataset.sent === /** @type {HTMLInputElement} */ (target).value && !editor.byId("device-refused")?.textContent) ||
@@ -117,9 +111,7 @@ const BUTTONS = {
   command: (id) => editor.commandOf(id)?.run?.(),
 };
 
-document.addEventListener("click", (event) => {
-  const button = editor.targetOf(event).closest("button");
-  if (!button) return;
+editor.on("click", "button", (/** @type {HTMLButtonElement} */ button) => {
   const data = button.dataset,
     name = Object.keys(BUTTONS).find((each) => data[each] !== undefined);
   if (name) BUTTONS[name](data[name] || "", button);
@@ -132,9 +124,8 @@ for (const type of ["pointerdown", "keydown"])
   document.addEventListener(type, () => {
     byMouse = type === "pointerdown";
   });
-document.addEventListener("change", (event) => {
-  const list = editor.targetOf(event);
-  if (byMouse && LIST_IDS.includes(list.id)) list.blur();
+editor.on("change", "#detail-mode, #colour-by", (list) => {
+  if (byMouse) list.blur();
 });
 
 const closeNotice = () => editor.set("notice", { children: null });

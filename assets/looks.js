@@ -1,24 +1,14 @@
 /* How the elements of the graph look under a plan: names, fills and classes. Those of a new page have their looks before Cytoscape
    sees them; those of a later plan are compared with what Cytoscape holds. */
 
-const page = editor.page,
-  STRIPES = 20, // percent of the height of a block, for devices that have less of it. As _STRIPES of drawing/preview.py
+const STRIPES = 20, // percent of the height of a block, for devices that have less of it. As _STRIPES of drawing/preview.py
   WORDS = 20, // letters that a block has room for
-  FAR = {
-    sizes: [
-      [13, 17],
-      [15, 22],
-    ],
-    low: 17,
-    letter: 0.55,
-    long: 16,
-    room: [118, 136],
-  }; // as `_FAR` of drawing/preview.py
+  // as `_FAR` of drawing/preview.py
+  FAR = { near: [13, 17], farther: [15, 22], low: 17, letter: 0.55, long: 16, room: [118, 136] };
 
 /** @typedef {{ data: Record<string, string | number>, classes: Record<string, boolean> }} Looks */
 
-/* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
-/** @param {number[]} devices */
+/** The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. @param {number[]} devices */
 const signs = (devices) => devices.map((d) => (d < 9 ? String.fromCodePoint(0x2460 + d) : "")).join("");
 
 /**
@@ -38,9 +28,7 @@ function apart(text, others, length) {
  * @param {string} name
  * @param {string} numbers
  */
-function farName(name, numbers) {
-  return `${numbers} ${ending(name, 16 - 2 * numbers.length)}`;
-}
+const farName = (name, numbers) => `${numbers} ${ending(name, 16 - 2 * numbers.length)}`;
 
 /**
  * The line that a node has from afar, and its sizes there and from farther away; with a long one the node is wider.
@@ -53,11 +41,10 @@ function fromAfar(brief, group, low) {
   const letters = [...brief].reduce((sum, letter) => sum + (/[①-⑨]/.test(letter) ? 2 : 1), 0),
     long = letters > FAR.long,
     room = Math.floor(FAR.room[group || long ? 1 : 0] / (FAR.letter * letters)),
-    [briefSize, farSize] = FAR.sizes.map(([least, most]) => Math.max(least, Math.min(low ? FAR.low : most, room)));
-  return {
-    data: { brief, briefSize, farSize },
-    classes: { long: long && !group },
-  };
+    [briefSize, farSize] = [FAR.near, FAR.farther].map(([least, most]) =>
+      Math.max(least, Math.min(low ? FAR.low : most, room)),
+    );
+  return { data: { brief, briefSize, farSize }, classes: { long: long && !group } };
 }
 
 /**
@@ -85,10 +72,7 @@ function showFrom(nodes, far) {
 
 /** The looks of one plan. */
 class Dresser {
-  /**
-   * @param {Messages.View} view
-   * @param {string} [mode] colours other than those that are chosen
-   */
+  /** @param {Messages.View} view @param {string} [mode] colours other than those that are chosen */
   constructor(view, mode) {
     this.view = view;
     this.mode = mode;
@@ -128,49 +112,43 @@ class Dresser {
       devices = new Map(),
       ops = editor.opsIn(/** @type {string} */ (data.ops)),
       total = ops.length;
-    let pinned = 0;
-    ops.forEach((op) => {
+    let pinned = false;
+    for (const op of ops) {
       const i = /** @type {number} */ (this.index.get(op)),
         look = editor.lookOf(view, i, this.mode)[0],
-        share = shares.get(look.fill);
-      if (share) share.count += 1;
-      else shares.set(look.fill, { look: look, count: 1 });
+        share = shares.get(look.fill) ?? { look, count: 0 };
+      share.count += 1;
+      shares.set(look.fill, share);
       devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
-      if (view.pin[i]) pinned += 1;
-    });
-    const parts = [...shares.values()].sort((a, b) => b.count - a.count);
-    const [most, ...others] = parts,
+      pinned ||= view.pin[i] > 0;
+    }
+    const [most, ...others] = [...shares.values()].sort((a, b) => b.count - a.count),
       colours = [most.look.fill, most.look.fill],
       stops = ["0%", `${100 - STRIPES}%`],
       rest = total - most.count;
     let done = 0;
-    others.forEach((part) => {
-      const ends = [done, done + part.count].map((count) => `${100 - STRIPES + (STRIPES * count) / rest}%`);
-      colours.push(part.look.fill, part.look.fill);
-      stops.push(...ends);
-      done += part.count;
-    });
+    for (const { look, count } of others) {
+      colours.push(look.fill, look.fill);
+      stops.push(...[done, done + count].map((before) => `${100 - STRIPES + (STRIPES * before) / rest}%`));
+      done += count;
+    }
     const many = [...devices].sort((a, b) => b[1] - a[1]),
       numbers = signs(many.map((share) => share[0]).slice(0, 3)),
       far = fromAfar(farName(/** @type {string} */ (data.far), numbers), true);
     return {
       data: {
-        fill: parts[0].look.fill,
-        ink: parts[0].look.ink,
+        fill: most.look.fill,
+        ink: most.look.ink,
         label: `${data.name}\n${editor.short(this.shares(many, total), WORDS)}`,
         ...far.data,
         colours: colours.join(" "),
         stops: stops.join(" "),
       },
-      classes: { mixed: parts.length > 1, pinned: pinned > 0 },
+      classes: { mixed: others.length > 0, pinned },
     };
   }
 
-  /**
-   * The devices of a block in words.
-   * @param {number[][]} many devices and their numbers of ops
-   * @param {number} total
-   */
+  /** The devices of a block in words. @param {number[][]} many devices and their numbers of ops @param {number} total */
   shares(many, total) {
     if (many.length === 1) {
       const name = this.names[many[0][0]],
@@ -268,10 +246,7 @@ function lines(cy) {
   const entries = [
     cy.edges(".boundary").nonempty() && ["boundary", "to another subgraph of the same device"],
     states.length > hidden.length && ["state", "kept for the next step"],
-    hidden.nonempty() && [
-      "state",
-      `${many} ${many === 1 ? "state" : "states"} kept for the next step: select an op to see its own`,
-    ],
+    hidden.nonempty() && ["state", `${editor.counted(many, "state")} kept for the next step: select an op to see its own`],
   ].filter((entry) => entry !== false);
   box.hidden = !entries.length;
   box.replaceChildren(

@@ -1,8 +1,7 @@
 /* Messages over the graph go away by themselves where nothing went wrong, later where they offer something. Others stay until
    they are closed or the next edit succeeds; what is said of weights that are not here, until it is closed. */
 
-const { page } = editor,
-  SHORT = 8_000,
+const SHORT = 8_000,
   LONG = 30_000;
 let timer = 0;
 

@@ -1,6 +1,6 @@
 /* The command palette: every command of the table, found by typing. */
 
-const { make, page } = editor,
+const { make } = editor,
   MOST_SHOWN = 60;
 let chosen = 0;
 /** @type {Command[]} */
@@ -54,22 +54,21 @@ function search(text) {
   shown = commandsFor(text);
   if (wanted)
     shown.push({ id: "find", words: `Find “${wanted}” in the graph`, shown: "/", run: () => editor.find(wanted, false) });
-  chosen = 0;
   parts().list.replaceChildren(...shown.slice(0, MOST_SHOWN).map(item));
-  mark();
+  mark(0);
 }
 
 /** @param {Command} command @param {number} k */
 function item(command, k) {
-  const element = make("li", { role: "option", id: `palette-${k}` }, make("span", {}, command.words)),
-    keys = editor.keysOf(command);
-  if (keys) element.append(make("kbd", {}, keys));
-  element.addEventListener("click", () => run(k));
-  return element;
+  const keys = editor.keysOf(command),
+    how = { role: "option", id: `palette-${k}`, onclick: () => run(k) };
+  return make("li", how, make("span", {}, command.words), keys ? make("kbd", {}, keys) : "");
 }
 
-function mark() {
+/** @param {number} k */
+function mark(k) {
   const { field, list } = parts();
+  chosen = k;
   editor.highlight(list, field, chosen);
 }
 
@@ -79,34 +78,17 @@ function run(k) {
   shown[k]?.run?.();
 }
 
-/** @type {Record<string, (last: number) => void>} */
-const KEYS = {
-  ArrowDown: (last) => {
-    chosen = Math.min(chosen + 1, last);
-    mark();
-  },
-  ArrowUp: () => {
-    chosen = Math.max(chosen - 1, 0);
-    mark();
-  },
-  Enter: () => run(chosen),
-  Escape: closePalette,
-};
-
-document.addEventListener("input", (event) => {
-  const target = editor.targetOf(event);
-  if (target.matches(".palette-field")) search(target.textContent || "");
+editor.on("input", ".palette-field", (field) => search(field.textContent || ""));
+editor.onCapture("keydown", ".palette-field", (_field, event) => {
+  const last = Math.min(shown.length, MOST_SHOWN) - 1;
+  if (event.key === "ArrowDown") mark(Math.min(chosen + 1, last));
+  else if (event.key === "ArrowUp") mark(Math.max(chosen - 1, 0));
+  else if (event.key === "Enter") run(chosen);
+  else if (event.key === "Escape") closePalette();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
 });
-document.addEventListener(
-  "keydown",
-  (event) => {
-    if (!editor.around(event, ".palette-field") || !KEYS[event.key]) return;
-    event.preventDefault();
-    event.stopPropagation();
-    KEYS[event.key](Math.min(shown.length, MOST_SHOWN) - 1);
-  },
-  true,
-);
 document.addEventListener("pointerdown", (event) => {
   if (!editor.around(event, "#palette")) closePalette();
 });

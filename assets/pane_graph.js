@@ -1,7 +1,6 @@
 /* One pane of a comparison: the graph as the canvas draws it, in the colours of one layout. What differs has a border and a sign. */
 
-const page = editor.page,
-  MANY = 400, // elements; with more, less is drawn while the view moves
+const MANY = 400, // elements; with more, less is drawn while the view moves
   READABLE = 0.4,
   SEEN = 0.25, // colours and signs are told apart from here
   CLEAR = 0.67, // names and devices can be read, as in `_first_view.js`
@@ -152,9 +151,7 @@ class PaneGraph {
       own = node.boundingBox({ includeLabels: false });
     const isSeen = own.x1 > view.x1 && own.x2 < view.x2 && own.y1 > view.y1 && own.y2 < view.y2;
     if (isSeen && this.cy.zoom() >= READABLE) return;
-    const near = Math.max(this.cy.zoom(), CLEAR),
-      { x, y } = node.position();
-    this.cy.viewport({ zoom: near, pan: { x: this.cy.width() / 2 - x * near, y: this.cy.height() / 2 - y * near } });
+    editor.lookAt(this.cy, { zoom: Math.max(this.cy.zoom(), CLEAR), ...node.position() });
   }
 }
 

@@ -1,7 +1,7 @@
 /* Layouts side by side over the graph: two to four panes that move together, or two in one with a swipe or a blink. Two versions
    of a model are two panes with a drawing each, where an op keeps its place beside the one that it is in the other. */
 
-const { make, page } = editor,
+const { make } = editor,
   MOST_OPS = 800, // a larger model is drawn in blocks
   SIGNS = ["", "≠", "+"], // of an op that is the same, differs, is in one model only
   MOST_MOVES = 2, // that are named
@@ -10,20 +10,20 @@ const { make, page } = editor,
 const panes = {
   graphs: [],
   data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
-  ask: undefined,
   drawn: new Map(),
   mode: "side",
   only: false,
   split: 0.5,
-  timer: undefined,
   moving: false,
-  at: undefined,
-  regions: undefined,
-  anchor: undefined,
   anchorSide: 0,
 };
 
 const box = () => editor.one("#panes");
+
+/** @param {string} text */
+function note(text) {
+  editor.one(".panes-note", box()).textContent = text;
+}
 
 /* The layouts whose boxes are ticked in the table of the comparison, as a query; "" where they are not two to four. */
 function tickedNames() {
@@ -55,59 +55,51 @@ function openVersions(other) {
 /** @param {Messages.Versions} data @returns {PanesData} */
 const versionsOf = ({ layouts, devices }) => ({
   layouts: layouts.map((layout) => ({
+    ...layout,
     ...unpacked(layout),
-    document: layout.document,
     ops: [...editor.decode(layout.ops, Uint32Array)],
     named: layout.ops_named,
     state: editor.decode(layout.state, Uint8Array),
     twins: editor.decode(layout.twins, Int32Array),
-    changes: layout.changes,
   })),
   devices,
 });
 
 /** @param {Messages.Panes} data @returns {PanesData} */
 const panesOf = ({ layouts, devices, ops_named: named }) => ({
-  layouts: layouts.map((layout) => ({ ...unpacked(layout), document: page.view.document, ops: page.view.ops, named })),
+  layouts: layouts.map((each) => ({ ...each, ...unpacked(each), document: page.view.document, ops: page.view.ops, named })),
   devices,
 });
 
 /** @param {Messages.Pane} layout */
-const unpacked = ({ name, summary, device, part, partColour }) => ({
-  name,
-  summary,
+const unpacked = ({ device, part }) => ({
   device: editor.decode(device, Uint8Array),
   part: editor.decode(part, Uint32Array),
-  partColour,
 });
 
 function downloadComparison() {
-  const names = tickedNames();
-  if (names)
-    editor
-      .download(`/d/${page.view.document}/comparison?${names}`)
-      .then((name) => editor.tell(`Downloaded ${name}`), editor.complain);
+  const names = tickedNames(),
+    address = `/d/${page.view.document}/comparison?${names}`;
+  if (names) editor.download(address).then((name) => editor.tell(`Downloaded ${name}`), editor.complain);
 }
 
 /** @type {Set<string>} */
 const ticked = new Set();
 
-/** @param {HTMLElement} button */
-function tickPane(button) {
-  const on = button.getAttribute("aria-checked") !== "true",
-    name = button.dataset.pane ?? "";
-  button.setAttribute("aria-checked", String(on));
-  if (on) ticked.add(name);
-  else ticked.delete(name);
+/** @type {Hetero["tickPane"]} */
+function tickPane({ ariaChecked, dataset }) {
+  if (ariaChecked === "true") ticked.delete(dataset.pane ?? "");
+  else ticked.add(dataset.pane ?? "");
+  showTicks();
+}
+
+function showTicks() {
+  for (const button of editor.all("[data-pane]")) button.ariaChecked = String(ticked.has(button.dataset.pane ?? ""));
 }
 
 /* A table that is made anew has the ticks of the one before. */
 function comparisonArrived() {
-  setTimeout(() => {
-    editor.all("[data-pane]").forEach((button) => {
-      button.setAttribute("aria-checked", String(ticked.has(button.dataset.pane ?? "")));
-    });
-  }, 0);
+  setTimeout(showTicks, 0);
 }
 
 /** @param {PanesData} data @param {() => Promise<PanesData>} ask */
@@ -131,15 +123,14 @@ async function show({ layouts, devices }, ask) {
   grid.replaceChildren();
   panes.graphs = layouts.map((layout, side) => pane(grid, layout, side));
   if (layouts.length === 2 && !areVersions()) grid.append(handle());
-  const note = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
-  editor.one(".panes-note", box()).textContent = counts() + note;
+  const more = isLarge && page.detail?.mode !== "blocks" ? "; in blocks, for there are many: a double click opens one" : "";
+  note(counts() + more);
   setPanesMode(layouts.length === 2 && !areVersions() ? panes.mode : "side");
   firstLook();
   refitWhileUnmoved(panes.graphs[0]);
 }
 
-/* A window of another size shows again what was shown at first, until somebody moves it. */
-/** @param {PaneGraph} graph */
+/** A window of another size shows again what was shown at first, until somebody moves it. @param {PaneGraph} graph */
 function refitWhileUnmoved({ cy }) {
   const view = () => JSON.stringify([cy.zoom(), cy.pan()]);
   let shown = view(),
@@ -165,12 +156,11 @@ async function panesFollow() {
     const layout = data.layouts[side],
       summary = editor.one("figcaption span", editor.all("figure", box())[side]);
     graph.take(layout, data.devices);
-    graph.draw(elementsOf(layout), signsOf(layout), colourMode());
-    graph.fade(panes.only);
+    draw(graph);
     summary.textContent = summary.title = layout.summary;
   });
   panes.at = panes.regions = undefined;
-  editor.one(".panes-note", box()).textContent = counts();
+  note(counts());
 }
 
 const areVersions = () => Boolean(panes.data.layouts[0].twins);
@@ -203,8 +193,7 @@ function pane(grid, layout, side) {
   grid.append(make("figure", {}, caption, graph));
   const made = new editor.PaneGraph(graph, layout, panes.data.devices),
     { cy } = made;
-  made.draw(elementsOf(layout), signsOf(layout), colourMode());
-  made.fade(panes.only);
+  draw(made);
   cy.on("viewport", () => moved(side));
   cy.on("tap", "node.op", (event) => choose(side, made.placesOf(event.target)));
   cy.on("dbltap", "node.group", ({ target }) => reopen(side, target, { do: "open", units: [target.data("unit")] }));
@@ -219,8 +208,12 @@ function pane(grid, layout, side) {
   return made;
 }
 
-/** @param {PaneLayout} layout */
-const elementsOf = (layout) => panes.drawn.get(layout.document)?.elements ?? [];
+/** @param {PaneGraph} graph */
+function draw(graph) {
+  const { layout } = graph;
+  graph.draw(panes.drawn.get(layout.document)?.elements ?? [], signsOf(layout), colourMode());
+  graph.fade(panes.only);
+}
 
 /* A block opens or closes in all panes of its model, and stays where it was in the one that was clicked. */
 /** @param {number} side @param {CyNode} target @param {DrawingChange} change */
@@ -234,11 +227,7 @@ async function reopen(side, target, change) {
     next = await editor.ask("drawing", { detail: drawn.detail, change }, { document });
   if (!next.elements || panes.graphs[side] !== graph) return;
   panes.drawn.set(document, next);
-  for (const each of panes.graphs) {
-    if (each.layout.document !== document) continue;
-    each.draw(next.elements, signsOf(each.layout), colourMode());
-    each.fade(panes.only);
-  }
+  panes.graphs.filter((each) => each.layout.document === document).forEach(draw);
   panes.at = panes.regions = undefined;
   const now = graph.nodeOf(first).renderedPosition();
   graph.cy.panBy({ x: was.x - now.x, y: was.y - now.y });
@@ -263,12 +252,11 @@ function moved(side) {
 function panBeside(side, to) {
   const { cy } = panes.graphs[side],
     twins = panes.data.layouts[side].twins ?? new Int32Array(),
-    view = cy.extent(),
-    middle = { x: (view.x1 + view.x2) / 2, y: (view.y1 + view.y2) / 2 },
+    middle = editor.placeOf(cy),
     away = (/** @type {CyNode} */ node) => Math.abs(node.position("x") - middle.x) + Math.abs(node.position("y") - middle.y);
   // The same op as long as it is seen: another one at each step would make the other model jump.
   const held = panes.anchorSide === side && panes.anchor !== undefined && twins[panes.anchor] >= 0;
-  if (!held || away(panes.graphs[side].nodeOf(/** @type {number} */ (panes.anchor))) > view.w / 2) {
+  if (!held || away(panes.graphs[side].nodeOf(/** @type {number} */ (panes.anchor))) > cy.extent().w / 2) {
     let best = -1,
       least = Infinity;
     cy.nodes(".op").forEach((node) => {
@@ -297,7 +285,7 @@ function choose(side, places) {
     panes.anchor = places[0];
     panes.anchorSide = side;
     moved(side);
-    if (places.length === 1) editor.one(".panes-note", box()).textContent = inOther(places[0], side);
+    if (places.length === 1) note(inOther(places[0], side));
   }
   const own = places.map((i) => twinOf(i, side, 0)).filter((i) => i >= 0);
   if (own.length) editor.set("selection", { data: { ops: own.map((i) => panes.data.layouts[0].ops[i]), select: true } });
@@ -349,8 +337,7 @@ function counts() {
 /** @param {string} text @param {string} [colour] */
 const line = (text, colour) => make("div", {}, colour ? editor.swatch(colour) : "", text);
 
-/* What is under the pointer: the op, and its device in each layout. */
-/** @param {number} side @param {CyNode | CyEdge} target */
+/** What is under the pointer: the op, and its device in each layout. @param {number} side @param {CyNode | CyEdge} target */
 function tell(side, target) {
   const lines = target.isNode() ? tellNode(side, target) : tellEdge(side, target);
   if (!lines) return;
@@ -370,13 +357,8 @@ function tellNode(side, node) {
     count = panes.graphs[side].differing.get(node.id())?.length ?? 0,
     isBlock = node.hasClass("group"),
     [type, name] = layouts[side].named[places[0]];
-  const lines = [
-    line(
-      isBlock
-        ? `${editor.counted(places.length)}, ${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`
-        : name,
-    ),
-  ];
+  const differing = `${count ? editor.grouped(count) : "none"} of them differ${count === 1 ? "s" : ""}`,
+    lines = [line(isBlock ? `${editor.counted(places.length)}, ${differing}` : name)];
   layouts.forEach((layout, to) => {
     const own = places.map((i) => twinOf(i, side, to)).filter((i) => i >= 0),
       of = new Map();
@@ -414,26 +396,22 @@ function setPanesMode(mode) {
     two = layouts.length === 2 && !areVersions(),
     grid = editor.one(".panes-grid", box()),
     frames = editor.all("figure", grid),
-    view = panes.graphs[0].cy.extent(),
-    zoom = panes.graphs[0].cy.zoom();
+    { cy } = panes.graphs[0],
+    place = editor.placeOf(cy);
   clearInterval(panes.timer);
   if (two) panes.mode = mode;
   grid.dataset.mode = mode;
   grid.style.gridTemplateColumns = `repeat(${mode === "side" ? (layouts.length === 4 ? 2 : layouts.length) : 1}, minmax(0, 1fr))`;
-  editor.all("[data-panes-mode]", box()).forEach((each) => {
-    const b = /** @type {HTMLButtonElement} */ (each);
-    b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
-    b.disabled = b.dataset.panesMode !== "side" && !two;
-  });
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all("[data-panes-mode]", box()))) {
+    button.ariaPressed = String(button.dataset.panesMode === mode);
+    button.disabled = button.dataset.panesMode !== "side" && !two;
+  }
   for (const frame of frames) frame.classList.remove("off");
   split(panes.split);
   panes.moving = true;
-  for (const { cy } of panes.graphs) cy.resize();
+  for (const each of panes.graphs) each.cy.resize();
   panes.moving = false;
-  const { cy } = panes.graphs[0],
-    x = cy.width() / 2 - ((view.x1 + view.x2) / 2) * zoom,
-    y = cy.height() / 2 - ((view.y1 + view.y2) / 2) * zoom;
-  cy.viewport({ zoom, pan: { x, y } });
+  editor.lookAt(cy, place);
   if (mode !== "blink") return;
   let turn = 0;
   const step = () => {
@@ -453,37 +431,31 @@ function split(share) {
   editor.all("figure", grid)[1].style.clipPath = grid.dataset.mode === "swipe" ? `inset(0 0 0 ${percent})` : "";
   if (!line) return;
   line.style.left = percent;
-  line.setAttribute("aria-valuenow", String(Math.round(100 * panes.split)));
+  line.ariaValueNow = String(Math.round(100 * panes.split));
 }
 
 function handle() {
-  const line = make("div", {
-    className: "swipe",
-    tabIndex: 0,
-    role: "slider",
-    ariaLabel: "Line between the two layouts",
-    ariaValueMin: "0",
-    ariaValueMax: "100",
-  });
-  line.addEventListener("pointerdown", (event) => line.setPointerCapture(event.pointerId));
-  line.addEventListener("pointermove", (event) => {
+  const aria = { role: "slider", ariaLabel: "Line between the two layouts", ariaValueMin: "0", ariaValueMax: "100" },
+    line = make("div", { className: "swipe", tabIndex: 0, ...aria });
+  line.onpointerdown = (event) => line.setPointerCapture(event.pointerId);
+  line.onpointermove = (event) => {
     const around = /** @type {HTMLElement} */ (line.parentElement).getBoundingClientRect();
     if (line.hasPointerCapture(event.pointerId)) split((event.clientX - around.left) / around.width);
-  });
-  line.addEventListener("keydown", (event) => {
+  };
+  line.onkeydown = (event) => {
     const step = { ArrowLeft: -0.05, ArrowRight: 0.05 }[event.key];
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
     split(panes.split + step);
-  });
+  };
   return line;
 }
 
 /** @type {Hetero["onlyDifferences"]} */
 function onlyDifferences(button) {
   panes.only = !panes.only;
-  button.setAttribute("aria-pressed", String(panes.only));
+  button.ariaPressed = String(panes.only);
   for (const graph of panes.graphs) graph.fade(panes.only);
 }
 
@@ -509,15 +481,15 @@ function regionsOf({ cy, differing, layout }, side) {
     return own !== undefined && own === kinds.get(edge.target().id());
   });
   const nodes = cy.nodes().filter((node) => kinds.has(node.id()));
+  /** @param {import("cytoscape").CollectionReturnValue} part */
+  const placesIn = (part) => part.nodes().map((node) => differing.get(node.id()) ?? []);
   return nodes
     .union(touch)
     .components()
     .map((part) => ({
       side,
-      places: part
-        .nodes()
-        .toArray()
-        .flatMap((node) => differing.get(node.id()) ?? [])
+      places: placesIn(part)
+        .flat()
         .sort((a, b) => a - b),
     }))
     .sort((a, b) => a.places[0] - b.places[0]);
@@ -536,7 +508,7 @@ function nextDifference(step) {
   const words = areVersions()
     ? inOther(places[0], side)
     : `${editor.counted(places.length)} from ${graph.layout.named[places[0]][0]}, ${moves(places)}`;
-  editor.one(".panes-note", box()).textContent = `difference ${panes.at + 1} of ${all.length}: ${words}`;
+  note(`difference ${panes.at + 1} of ${all.length}: ${words}`);
 }
 
 function closePanes() {

@@ -1,7 +1,6 @@
 /* A picture of the view or of the whole graph: PNG as Cytoscape draws it, SVG as shapes. */
 
-const page = editor.page,
-  LONGEST = 8000, // pixels of a side; browsers draw no canvas that is much larger
+const LONGEST = 8000, // pixels of a side; browsers draw no canvas that is much larger
   SHARPEST = 2;
 
 /** @type {Hetero["picture"]} */
@@ -20,11 +19,7 @@ function picture(what) {
 const pngOf = (cy, bg) => cy.png({ output: "blob", full: false, scale: 2, bg });
 
 /* As large as the longest side allows; names are those that can be read at this size. */
-/**
- * @param {Cy} cy
- * @param {string} bg
- * @returns {[Blob, string]} and how large it is, in words
- */
+/** @param {Cy} cy @param {string} bg @returns {[Blob, string]} and how large it is, in words */
 function pngOfAll(cy, bg) {
   const { w, h } = cy.elements().boundingBox(),
     scale = Math.min(SHARPEST, LONGEST / Math.max(w, h)),
@@ -54,6 +49,9 @@ const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ENTITIES[c]);
 /** @param {number} number */
 const fixed = (number) => number.toFixed(1);
 
+/** @param {Point[]} points */
+const svgPoints = (points) => points.map(({ x, y }) => `${fixed(x)},${fixed(y)}`).join(" ");
+
 /* Shapes that can be scaled and edited, of what the viewport shows or of all, in the graph's own coordinates. */
 /** @param {Cy} cy @param {string} ground @param {boolean} whole */
 function svgOf(cy, ground, whole) {
@@ -68,23 +66,14 @@ function svgOf(cy, ground, whole) {
     /** @type {string[]} */
     out = [];
   const nodes = cy.nodes().filter((node) => inside(node.boundingBox(bare)));
-  nodes
-    .filter(".frame")
-    .nodes()
-    .forEach((node) => {
-      out.push(svgFrame(node));
-    });
+  out.push(...nodes.filter(".frame").nodes().map(svgFrame));
   const shaped = whole ? editor.shapedEdges(cy.edges()) : cy.edges(".shaped");
   cy.edges().forEach((edge) => {
     if (edge.style("visibility") === "visible" && edge.style("display") !== "none" && inside(edge.boundingBox()))
       out.push(svgEdge(edge, shaped.contains(edge)));
   });
-  nodes
-    .not(".frame")
-    .nodes()
-    .forEach((node) => {
-      out.push(svgNode(node, defs, !whole && node.hasClass("far")));
-    });
+  const others = nodes.not(".frame").nodes();
+  out.push(...others.map((node) => svgNode(node, defs, !whole && node.hasClass("far"))));
   const size = `width="${fixed(box.w * z)}" height="${fixed(box.h * z)}"`,
     part = [box.x1, box.y1, box.w, box.h].map(fixed),
     back = `<rect x="${part[0]}" y="${part[1]}" width="${part[2]}" height="${part[3]}" fill="${ground}"/>`,
@@ -102,8 +91,7 @@ function svgEdge(edge, labelled) {
   const dashes = edge.style("line-style") === "dashed" ? ' stroke-dasharray="6 4"' : "";
   let head = "";
   if (edge.style("target-arrow-shape") === "triangle") {
-    const end = points[points.length - 1],
-      from = points[points.length - 2];
+    const [from, end] = points.slice(-2);
     const far = Math.hypot(end.x - from.x, end.y - from.y) || 1,
       dx = (end.x - from.x) / far,
       dy = (end.y - from.y) / far;
@@ -111,30 +99,15 @@ function svgEdge(edge, labelled) {
       wide = long / 2,
       x = end.x - dx * long,
       y = end.y - dy * long;
-    head = `<polygon fill="${colour}" opacity="${opacity}" points="${[
-      [end.x, end.y],
-      [x - dy * wide, y + dx * wide],
-      [x + dy * wide, y - dx * wide],
-    ]
-      .map((p) => p.map(fixed).join(","))
-      .join(" ")}"/>`;
-    points[points.length - 1] = { x: x, y: y };
+    const corners = [end, { x: x - dy * wide, y: y + dx * wide }, { x: x + dy * wide, y: y - dx * wide }];
+    head = `<polygon fill="${colour}" opacity="${opacity}" points="${svgPoints(corners)}"/>`;
+    points[points.length - 1] = { x, y };
   }
-  const way = points.map((p) => `${fixed(p.x)},${fixed(p.y)}`).join(" ");
-  return (
-    `<polyline fill="none" stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}" points="${way}"/>` +
-    head +
-    (at
-      ? svgText(
-          edge.data("shape"),
-          at.x + edge.data("aside"),
-          at.y + edge.data("below"),
-          9.5,
-          edge.style("color"),
-          edge.style("text-background-color"),
-        )
-      : "")
-  );
+  const { shape, aside, below } = edge.data(),
+    [ink, around] = [edge.style("color"), edge.style("text-background-color")],
+    look = `stroke="${colour}" stroke-width="${width.toFixed(2)}"${dashes} opacity="${opacity}"`,
+    text = at ? svgText(shape, at.x + aside, at.y + below, 9.5, ink, around) : "";
+  return `<polyline fill="none" ${look} points="${svgPoints(points)}"/>${head}${text}`;
 }
 
 /** @param {CyNode} node */
@@ -173,23 +146,20 @@ function svgNode(node, defs, far) {
   let fill = node.style("background-color");
   if (node.hasClass("mixed")) {
     const stops = node.data("stops").split(" "),
+      colours = /** @type {string[]} */ (node.data("colours").split(" ")),
+      stripes = colours.map((colour, i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`),
       name = `stripes-${node.id()}`;
-    defs.push(
-      `<linearGradient id="${name}" x2="0" y2="1">${node
-        .data("colours")
-        .split(" ")
-        .map((/** @type {string} */ colour, /** @type {number} */ i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`)
-        .join("")}</linearGradient>`,
-    );
+    defs.push(`<linearGradient id="${name}" x2="0" y2="1">${stripes.join("")}</linearGradient>`);
     fill = `url(#${name})`;
   }
   const lines = far ? [String(node.data("brief"))] : String(node.data("label")).split("\n"),
     size = far ? parseFloat(node.style("font-size")) : 12,
     p = node.position(),
     above = node.hasClass("mixed") ? 3 : 0;
-  return `<g>${svgRect(node, fill, "")}${lines
-    .map((line, k) => svgText(line, p.x, p.y - above + (k - (lines.length - 1) / 2) * 15, size, node.style("color")))
-    .join("")}</g>`;
+  const texts = lines.map((line, k) =>
+    svgText(line, p.x, p.y - above + (k - (lines.length - 1) / 2) * 15, size, node.style("color")),
+  );
+  return `<g>${svgRect(node, fill, "")}${texts.join("")}</g>`;
 }
 
 editor.provide({ picture });

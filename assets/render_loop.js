@@ -9,8 +9,7 @@ const resting = new Map(); // turns of the loop that wait, and their timers
 const known = new WeakMap();
 let moved = performance.now() + 3000; // the first picture is made without a rest
 
-/* The loop has no name from outside; it is the function that looks at `requestedFrame`. */
-/** @param {FrameRequestCallback} turn */
+/** The loop has no name from outside; it is the function that looks at `requestedFrame`. @param {FrameRequestCallback} turn */
 function isLoop(turn) {
   if (!known.has(turn)) known.set(turn, Function.prototype.toString.call(turn).includes("requestedFrame"));
   return known.get(turn);

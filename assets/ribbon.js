@@ -1,13 +1,15 @@
 /* The whole run in one line above the graph: subgraphs in the order in which they run, coloured by device. */
 
-const { make, page } = editor,
+const { make } = editor,
   LANE = 15,
   GAP = 2,
   DIGIT = 14, // narrower parts have no room for the number of their device
   LEAST = 1,
   NARROW = 4, // parts that a pointer finds from beside them
   WIDE = 12,
-  REACH = 2;
+  REACH = 2,
+  CANVAS = "#ribbon-canvas",
+  resized = new ResizeObserver(draw);
 
 /** @type {Messages.Ribbon | null} */
 let ribbon = null;
@@ -17,10 +19,13 @@ let places = [];
 let drag = null;
 let by = "seconds";
 
-const canvas = () => /** @type {HTMLCanvasElement | null} */ (editor.byId("ribbon-canvas"));
+const canvas = () => /** @type {HTMLCanvasElement | null} */ (document.querySelector(CANVAS));
 
 /** @param {Messages.RibbonPart} part */
 const weight = (part) => (by === "ops" ? editor.opsIn(part.ops).length : by === "bytes" ? part.bytes : part.seconds);
+
+/** @param {(part: Messages.RibbonPart) => number} figure */
+const sumOf = (figure) => (ribbon?.parts ?? []).reduce((sum, part) => sum + figure(part), 0);
 
 /* Parts after which the device is another one. */
 const changes = () =>
@@ -29,7 +34,7 @@ const changes = () =>
 /** @param {HTMLCanvasElement} element */
 function layOut(element) {
   if (!ribbon) return;
-  const total = ribbon.parts.reduce((sum, part) => sum + weight(part), 0),
+  const total = sumOf(weight),
     room = element.clientWidth,
     used = [...new Set(ribbon.parts.map((part) => part.device))].sort((a, b) => a - b);
   const widths = ribbon.parts.map((part) => Math.max(total ? (weight(part) / total) * room : room / places.length, LEAST));
@@ -98,8 +103,7 @@ function placeAt(x) {
   return (at?.width > WIDE && places.find((place) => place.width < NARROW && within(REACH)(place))) || at;
 }
 
-/* What was dragged over: of a subgraph that is only touched, the share of its ops. */
-/** @param {number} from @param {number} to */
+/** What was dragged over: of a subgraph that is only touched, the share of its ops. @param {number} from @param {number} to */
 function opsBetween(from, to) {
   return places.flatMap((place) => {
     const ops = editor.opsIn(place.part.ops),
@@ -108,22 +112,15 @@ function opsBetween(from, to) {
   });
 }
 
-/** @param {PointerEvent} event */
-function release(event) {
+/** @param {HTMLElement} _element @param {PointerEvent} event */
+function release(_element, event) {
   if (!drag) return;
   const { from, to } = drag;
   drag = null;
-  if (Math.abs(to - from) < 4) goToPart(placeAt(xOf(event))?.part);
-  else {
-    const ops = opsBetween(Math.min(from, to), Math.max(from, to));
-    editor.selectOps(ops);
-  }
+  const at = placeAt(xOf(event));
+  if (Math.abs(to - from) >= 4) editor.selectOps(opsBetween(Math.min(from, to), Math.max(from, to)));
+  else if (at) editor.showPart(at.part.part);
   draw();
-}
-
-/** @param {Messages.RibbonPart | undefined} part */
-function goToPart(part) {
-  if (part) editor.showPart(part.part);
 }
 
 /** @type {Hetero["stepChange"]} */
@@ -152,19 +149,13 @@ function oneDevice() {
   const first = ribbon?.parts[0],
     name = first && page.view?.devices[first.device]?.name;
   if (!name) return "The model has no ops.";
-  const count = countOps(),
+  const count = sumOf((part) => editor.opsIn(part.ops).length),
     all = count === 1 ? `The one op runs on ${name}` : `All ${editor.grouped(count)} ops run on ${name}`;
   if (ribbon?.off) return `${all}, ${ribbon.off}:`;
   return page.view.devices.length > 1 ? `${all}. Paint some to move them.` : `${all}. Add a device to place ops on it.`;
 }
 
-const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);
-
-function whyLink() {
-  const link = make("button", { className: "link" }, "why");
-  link.addEventListener("click", () => editor.one("#tabs-tab-fallbacks").click());
-  return link;
-}
+const whyLink = () => make("button", { className: "link", onclick: () => editor.one("#tabs-tab-fallbacks").click() }, "why");
 
 /** A time, in rough figures where it rests on assumed speeds, as `in_words` of editor/text.py.
     @param {number} seconds */
@@ -175,7 +166,7 @@ function describe() {
   const text = editor.byId("ribbon-text"),
     element = canvas();
   if (!text || !ribbon || !element) return;
-  const seconds = ribbon.parts.reduce((sum, part) => sum + part.seconds, 0),
+  const seconds = sumOf((part) => part.seconds),
     count = changes().length;
   const named = { estimate: "estimated", prediction: "predicted" }[ribbon.kind],
     total = inWords(seconds),
@@ -191,9 +182,7 @@ function describe() {
 /* The buttons that go from one device switch to the next, where there is one. */
 function offerSteps() {
   const none = !changes().length;
-  for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (
-    document.querySelectorAll(".ribbon-words [data-command$=-change]")
-  )) {
+  for (const button of /** @type {HTMLButtonElement[]} */ (editor.all(".ribbon-words [data-command$=-change]"))) {
     button.dataset.title ??= button.title;
     button.title = none ? "This plan has no device switch" : button.dataset.title;
     button.disabled = none;
@@ -207,7 +196,8 @@ function showRibbon(data) {
   describe();
   offerSteps();
   draw();
-  watch();
+  const element = canvas();
+  if (element) resized.observe(element);
 }
 
 /** What the pointer is on: as the card beside a node, below the line. @param {MouseEvent} event */
@@ -219,7 +209,7 @@ function tell(event) {
   const { part } = place,
     device = page.view?.devices[part.device],
     ops = editor.opsIn(part.ops).length,
-    total = ribbon.parts.reduce((sum, each) => sum + each.seconds, 0),
+    total = sumOf((each) => each.seconds),
     share = total && `${editor.percent(part.seconds / total)} of the time in ${ribbon.measured ? "subgraphs" : "ops"}`,
     figures = [share, `${ribbon.kind} ${ribbon.source}`.trim()].filter((each) => each !== 0);
   card.replaceChildren(
@@ -247,27 +237,19 @@ function hush() {
   if (card) card.hidden = true;
 }
 
-function watch() {
-  const element = canvas();
-  if (!element || element.dataset.watched) return;
-  element.dataset.watched = "yes";
-  new ResizeObserver(draw).observe(element);
-  element.addEventListener("pointerdown", (event) => {
-    element.setPointerCapture(event.pointerId);
-    drag = { from: xOf(event), to: xOf(event) };
-    hush();
-  });
-  element.addEventListener("pointerleave", hush);
-  element.addEventListener("pointermove", (event) => {
-    if (!drag) {
-      tell(event);
-      return;
-    }
+editor.on("pointerdown", CANVAS, (element, event) => {
+  element.setPointerCapture(event.pointerId);
+  drag = { from: xOf(event), to: xOf(event) };
+  hush();
+});
+editor.on("pointerout", CANVAS, hush);
+editor.on("pointermove", CANVAS, (_element, event) => {
+  if (drag) {
     drag.to = xOf(event);
     draw();
-  });
-  element.addEventListener("pointerup", release);
-}
+  } else tell(event);
+});
+editor.on("pointerup", CANVAS, release);
 
 /** @param {string} what */
 function ribbonBy(what) {

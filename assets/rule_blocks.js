@@ -49,17 +49,16 @@ function show(typed, blocks) {
 
 /** @param {Messages.RuleBlock} block @param {number} k */
 function item(block, k) {
-  const element = make(
+  const onpointerdown = (/** @type {Event} */ event) => {
+    event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made
+    take(block.path);
+  };
+  return make(
     "li",
-    { id: `rule-block-${k}`, role: "option", ariaSelected: "false" },
+    { id: `rule-block-${k}`, role: "option", ariaSelected: "false", onpointerdown },
     make("bdi", {}, block.path),
     make("span", { className: "hint" }, editor.counted(block.ops)),
   );
-  element.addEventListener("pointerdown", (event) => {
-    event.preventDefault(); // the field keeps the focus, and is not finished before the choice is made
-    take(block.path);
-  });
-  return element;
 }
 
 /** @param {string} path */
@@ -78,27 +77,20 @@ function move(step) {
   editor.highlight(list, field, chosen);
 }
 
-document.addEventListener("input", (event) => {
-  const typed = /** @type {HTMLInputElement} */ (event.target),
-    kind = /** @type {HTMLSelectElement | null} */ (typed.previousElementSibling);
-  if (typed.matches(".rule-text") && kind?.value === "scope") ask(typed);
+editor.on("input", ".rule-text", (/** @type {HTMLInputElement} */ typed) => {
+  const kind = /** @type {HTMLSelectElement | null} */ (typed.previousElementSibling);
+  if (kind?.value === "scope") ask(typed);
 });
-document.addEventListener("focusout", (event) => {
-  if (editor.targetOf(event).matches(".rule-text")) close();
+editor.on("focusout", ".rule-text", close);
+editor.onCapture("keydown", ".rule-text", (typed, event) => {
+  if (!list?.isConnected || typed !== field) return;
+  const path = editor.all("#rule-blocks bdi")[chosen]?.textContent;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event.key === "ArrowDown" ? 1 : -1);
+  else if (event.key === "Enter" && path) take(path);
+  else if (event.key === "Escape") close();
+  else return;
+  event.preventDefault();
+  event.stopPropagation(); // the rule takes none of these keys for its own
 });
-document.addEventListener(
-  "keydown",
-  (event) => {
-    if (!list?.isConnected || event.target !== field) return;
-    const path = editor.all("#rule-blocks bdi")[chosen]?.textContent;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event.key === "ArrowDown" ? 1 : -1);
-    else if (event.key === "Enter" && path) take(path);
-    else if (event.key === "Escape") close();
-    else return;
-    event.preventDefault();
-    event.stopPropagation(); // the rule takes none of these keys for its own
-  },
-  { capture: true },
-);
 
 editor.provide({ patternMatches });

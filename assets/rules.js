@@ -1,6 +1,7 @@
 /* The list of rules: drawn here, and every finished change of a line sends the whole list. */
 
-const { make, page } = editor;
+const { make } = editor,
+  RULE = "#rules-list > .rule"; // a line of the list
 let drawn = "",
   sent = "",
   known = "",
@@ -28,12 +29,11 @@ function drawRules(data) {
   list.append(...unfinished); // a line that is still being written stays, with the cursor in it
   if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
   restore();
-  number();
 }
 
 /* Who has just gone into a field types there next; letters without a field are keys that paint. */
 function rememberFocus() {
-  const fields = () => editor.all("#rules-list > .rule:not([data-fresh]) :is(input, select, button)"),
+  const fields = () => editor.all(`${RULE}:not([data-fresh]) :is(input, select, button)`),
     place = fields().indexOf(/** @type {HTMLElement} */ (document.activeElement)),
     before = /** @type {HTMLInputElement} */ (document.activeElement),
     range = place >= 0 && before.matches("input") ? [before.selectionStart, before.selectionEnd] : null;
@@ -48,9 +48,7 @@ function rememberFocus() {
 /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
 function typing() {
   const focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
-  return Boolean(
-    focus?.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue,
-  );
+  return Boolean(focus?.closest(`${RULE}:not([data-fresh])`) && focus.matches("input") && focus.value !== focus.defaultValue);
 }
 
 /** @param {Messages.RulesData} data */
@@ -74,7 +72,7 @@ function refused(data) {
   return same;
 }
 
-/** @param {string} className @param {string} label @param {[string, string][]} options @param {string} value */
+/** @param {string} className @param {string} label @param {string[][]} options @param {string} value */
 function choice(className, label, options, value) {
   const items = options.map(([v, text]) => make("option", { value: v, selected: v === value }, text));
   return make("select", { className, ariaLabel: label }, ...items);
@@ -94,33 +92,11 @@ const button = (what, label, content) =>
 
 /** @param {Messages.RulesData} data @param {RuleRow} rule */
 function line(data, rule) {
-  const row = make("div", { className: "rule" }),
-    kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
-  row.append(make("span", { className: "rule-number" }));
-  (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) =>
-    row.append(
-      choice(
-        "rule-kind",
-        "What is matched",
-        data.kinds.map((one) => [one.kind, one.label]),
-        k.kind,
-      ),
-      field("rule-text", "Pattern", rule[k.kind] || "", `e.g. ${k.example}`),
-    ),
-  );
-  const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
-  row.append(
-    make("span", { className: "hint" }, "of these"),
-    field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
-    make("span", {}, "→"),
-    choice(
-      "rule-to",
-      "Target",
-      targets.map((t) => [t, t]),
-      rule.to,
-    ),
-  );
-  const count = make("span", { className: "rule-count" });
+  const matched = data.kinds.filter((k) => rule[k.kind] !== undefined),
+    kinds = matched.length ? matched : data.kinds.slice(0, 1),
+    labels = data.kinds.map((one) => [one.kind, one.label]),
+    targets = [...new Set([...data.targets, rule.to])].map((target) => [target, target]),
+    count = make("span", { className: "rule-count" });
   if (rule.near) {
     const title = `Write ${rule.near}, an op type that the model has`,
       data = { rules: "near", near: rule.near };
@@ -131,16 +107,27 @@ function line(data, rule) {
       words = rule.count + (rule.count === 1 ? " match" : " matches");
     count.append(make("button", { className, title, data: { ruleOps: "" } }, words));
   }
-  row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
-  return row;
+  return make(
+    "div",
+    { className: "rule" },
+    make("span", { className: "rule-number" }),
+    ...kinds.flatMap(({ kind, example }) => [
+      choice("rule-kind", "What is matched", labels, kind),
+      field("rule-text", "Pattern", rule[kind] || "", `e.g. ${example}`),
+    ]),
+    make("span", { className: "hint" }, "of these"),
+    field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
+    make("span", {}, "→"),
+    choice("rule-to", "Target", targets, rule.to),
+    count,
+    button("up", "Earlier"),
+    button("down", "Later"),
+    button("remove", "Remove the rule", "×"),
+  );
 }
 
 const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
-const lines = () => editor.all("#rules-list > .rule");
-const number = () =>
-  lines().forEach((row, k) => {
-    editor.one(".rule-number", row).textContent = `${k + 1}.`;
-  });
+const lines = () => editor.all(RULE);
 
 /** @param {HTMLElement} field */
 const trimmed = (field) => /** @type {HTMLInputElement} */ (field).value.trim();
@@ -175,16 +162,11 @@ function send() {
   lines().forEach((row) => {
     if (!finished(read(row))) return;
     delete row.dataset.fresh;
-    row.querySelectorAll("input").forEach((input) => {
-      input.defaultValue = input.value;
-    });
+    for (const input of row.querySelectorAll("input")) input.defaultValue = input.value;
   });
   drawn = ""; // whatever the server makes of it is drawn
   editor.edit({ do: "rules", rules: rules });
 }
-
-/** The line of the list that an element is in. @param {HTMLElement} element @param {string} [more] */
-const ruleOf = (element, more = "") => element.closest(`#rules-list > .rule${more}`);
 
 /** @type {Hetero["rulesButton"]} */
 function rulesButton(what, pressed) {
@@ -194,11 +176,10 @@ function rulesButton(what, pressed) {
     fresh.dataset.fresh = "";
     if (!lines().length) list.textContent = "";
     list.append(fresh);
-    number();
     editor.one(".rule-text", fresh).focus();
     return;
   }
-  const row = ruleOf(pressed);
+  const row = pressed.closest(RULE);
   if (!row) return;
   if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
   else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
@@ -212,7 +193,7 @@ function rulesButton(what, pressed) {
 
 /** @type {Hetero["ruleOps"]} */
 const ruleOps = (pressed) => {
-  const row = ruleOf(pressed);
+  const row = pressed.closest(RULE);
   if (row) editor.edit({ do: "rule-ops", rule: lines().indexOf(row) });
 };
 
@@ -235,23 +216,20 @@ async function kindChanged(kind, row) {
 }
 
 /* A line with a pattern is sent when a field of it has changed, when it is left, and when Enter is pressed. */
-document.addEventListener("change", (event) => {
-  const row = ruleOf(editor.targetOf(event)),
-    changed = editor.targetOf(event);
-  if (!row || drawing) return;
+editor.on("change", RULE, (row, event) => {
+  const changed = editor.targetOf(event);
+  if (drawing) return;
   if (changed.matches(".rule-kind")) kindChanged(/** @type {HTMLSelectElement} */ (changed), row);
   else if (finished(read(row))) send();
 });
-document.addEventListener("focusout", (event) => {
-  const row = ruleOf(editor.targetOf(event), "[data-fresh]");
-  if (!drawing && row && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
+editor.on("focusout", `${RULE}[data-fresh]`, (row, event) => {
+  if (!drawing && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
-    event.preventDefault(); // the field would tell of its change too, and the list be sent twice
-    delete ruleOf(editor.targetOf(event))?.dataset.fresh;
-    send();
-  }
+editor.on("keydown", `${RULE} input`, (field, event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault(); // the field would tell of its change too, and the list be sent twice
+  delete field.closest(RULE)?.dataset.fresh;
+  send();
 });
 
 /**

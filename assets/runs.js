@@ -22,14 +22,14 @@ function failed(error, title) {
 /* Follows the run of the document to its end: one that was started here or in another tab, or before the page was loaded. */
 function followRun() {
   events?.close();
-  if (!editor.page.view) return;
-  const { document } = editor.page.view,
+  if (!page.view) return;
+  const { document } = page.view,
     source = new EventSource(`/d/${encodeURIComponent(document)}/runs/events`);
   events = source;
   drawn = 0;
   let begun = false;
   source.addEventListener("message", (message) => {
-    if (editor.page.view.document !== document) {
+    if (page.view.document !== document) {
       source.close();
       return;
     }
@@ -94,15 +94,9 @@ async function startRun(_start, _profile, _tune, _accuracy, seconds, mode, reque
     editor.set("phases-prompt-length", { value: prompt });
     editor.set("phases-new-length", { value: tokens });
   }
-  await begin({
-    kind: kind ?? (generates ? "tokens" : "benchmark"),
-    seconds,
-    mode: generates ? "latency" : mode || "latency",
-    requests,
-    memory: Boolean(memory),
-    prompt,
-    new: tokens,
-  });
+  const given = { seconds, requests, memory: Boolean(memory), prompt, new: tokens },
+    what = { kind: kind ?? (generates ? "tokens" : "benchmark"), mode: generates ? "latency" : mode || "latency" };
+  await begin(/** @type {Messages.RunRequest} */ ({ ...given, ...what }));
 }
 
 /** @type {Hetero["measure"]} */

@@ -1,6 +1,6 @@
 /* The search field: blocks, ops and tensors from the server, commands and devices from the table of commands. */
 
-const { make, page } = editor,
+const { make } = editor,
   WAIT = 120,
   MOST_COMMANDS = 5,
   MOST_LETTERS = 500;
@@ -16,6 +16,7 @@ let waiting = null;
 
 const field = () => /** @type {HTMLInputElement | null} */ (editor.byId("find"));
 const box = () => editor.byId("search-box");
+const typed = () => field()?.value ?? "";
 
 function close() {
   const element = box();
@@ -62,12 +63,8 @@ function toGraph() {
   if (!canvas) return;
   canvas.classList.add("unframed");
   canvas.focus({ preventScroll: true });
-  const again = new AbortController();
-  const frame = () => {
-    canvas.classList.remove("unframed");
-    again.abort();
-  };
-  for (const event of ["keydown", "blur"]) canvas.addEventListener(event, frame, { signal: again.signal });
+  const frame = () => canvas.classList.remove("unframed");
+  for (const event of ["keydown", "blur"]) canvas.addEventListener(event, frame, { once: true });
 }
 
 /** @param {string} text */
@@ -81,7 +78,7 @@ function complete(text) {
 
 /** @param {Messages.SearchResults} data */
 function allRows(data) {
-  const text = field()?.value || "",
+  const text = typed(),
     commands = isFilter(text) ? [] : editor.commandsFor(text);
   return [
     ...data.completions.map((text) => ({ kind: "filter", title: text, detail: "", run: () => complete(text) })),
@@ -147,21 +144,19 @@ function withFound(act) {
 /** @param {{ kind: string; title: string; detail: string; block?: string }} row @param {number} k */
 function item(row, k) {
   const { kind, title, block = "", detail } = row;
-  const element = make(
+  const onpointerdown = (/** @type {Event} */ event) => {
+    event.preventDefault(); // the field keeps the focus until the choice is made
+    run(k);
+  };
+  const lights = { onpointerenter: () => light(k), onpointerleave: () => light(chosen) };
+  return make(
     "li",
-    { id: `search-${k}`, role: "option", ariaSelected: "false" },
+    { id: `search-${k}`, role: "option", ariaSelected: "false", onpointerdown, ...lights },
     make("span", { className: "search-kind" }, kind),
     make("span", { className: "search-title", title }, make("bdi", {}, title)), // cut at its front
     make("span", { className: "search-block", title: block }, block),
     make("span", { className: "search-detail" }, detail),
   );
-  element.addEventListener("pointerdown", (event) => {
-    event.preventDefault(); // the field keeps the focus until the choice is made
-    run(k);
-  });
-  element.addEventListener("pointerenter", () => light(k));
-  element.addEventListener("pointerleave", () => light(chosen));
-  return element;
 }
 
 /** Whether the first result is a block of this name, or of a name that ends with it. @param {string} text */
@@ -174,15 +169,14 @@ function isNamedBlock(text) {
 /** @param {Messages.SearchResults} data @param {number} count @param {boolean} one of the results is highlighted */
 function noteOf(data, count, one) {
   if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
-  if (!count && isFilter(field()?.value || "")) return "No op matches this filter.";
+  const text = typed();
+  if (!count && isFilter(text)) return "No op matches this filter.";
   if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
-  const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
-  const filter = isFilter(field()?.value || ""),
+  const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "",
+    isSet = isFilter(text) || (!one && count > 1 && hasField(text)),
     toBlock = "Enter: go to the block · Shift+Enter: select all",
     all = one && count > 1 ? "Enter: select them" : "Enter: go · Shift+Enter: select all",
-    block = isNamedBlock(field()?.value || ""),
-    isSet = filter || (!one && count > 1 && hasField(field()?.value || "")),
-    enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && block ? toBlock : all;
+    enter = one && count === 1 ? "Enter: go" : isSet ? "Enter: select all" : !one && isNamedBlock(text) ? toBlock : all;
   return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
 }
 
@@ -202,7 +196,7 @@ function move(step) {
 
 /** @type {Hetero["searchKey"]} */
 function searchKey(event) {
-  const text = field()?.value || "",
+  const text = typed(),
     ops = found ? editor.opsIn(found.ops) : [];
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
@@ -267,11 +261,7 @@ function next(ops, again) {
   editor.say(`Match ${page.matchNumber + 1} of ${ops.length} (Enter: next)`);
 }
 
-document.addEventListener("input", (event) => {
-  if (event.target === field()) ask(field()?.value ?? "");
-});
-document.addEventListener("focusout", (event) => {
-  if (event.target === field()) close();
-});
+editor.on("input", "#find", (/** @type {HTMLInputElement} */ input) => ask(input.value));
+editor.on("focusout", "#find", close);
 
 editor.provide({ searchKey });

@@ -1,14 +1,13 @@
 /* Selection, and the links between graph, tables and inspector. */
 
-const page = editor.page,
-  READABLE = 0.4;
+const READABLE = 0.4;
 
 /** @type {Hetero["opId"]} */
 const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-const known = new Map(),
+const known = /** @type {Map<string, number[]>} */ (new Map()),
   MOST_KNOWN = 5000;
 
-/** The ops that a node stands for; a block has them as ranges. @param {CyNode} node */
+/** The ops that a node stands for; a block has them as ranges. @type {Hetero["opsOf"]} */
 function opsOf(node) {
   const text = node.data("ops");
   return text === undefined ? [node.data("op")] : opsIn(text);
@@ -20,10 +19,10 @@ function opsIn(text) {
   let ops = known.get(text);
   if (!ops) {
     ops = [];
-    text.split(" ").forEach((/** @type {string} */ part) => {
-      const ends = part.split("-").map(Number);
-      for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
-    });
+    for (const part of text.split(" ")) {
+      const [first, last = first] = part.split("-").map(Number);
+      for (let op = first; op <= last; op += 1) ops.push(op);
+    }
     if (known.size > MOST_KNOWN) known.clear();
     known.set(text, ops);
   }
@@ -49,7 +48,7 @@ function nodeOf(op) {
     /** @type {Map<number, string>} */
     const groups = new Map();
     page.groupOf = groups;
-    page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
+    page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((op) => groups.set(op, node.id())));
   }
   return page.cy.getElementById(page.groupOf.get(op) || "");
 }
@@ -57,9 +56,7 @@ function nodeOf(op) {
 /** @type {Hetero["nodesOf"]} */
 function nodesOf(ops) {
   let found = page.cy.collection();
-  new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
-    if (id) found = found.union(page.cy.getElementById(id));
-  });
+  for (const id of new Set(ops.map((op) => nodeOf(op).id()))) if (id) found = found.union(page.cy.getElementById(id));
   return found;
 }
 
@@ -79,13 +76,13 @@ function reselect() {
 function selectNodes(ops) {
   const wanted = new Set(ops),
     nodes = nodesOf(ops),
-    inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((/** @type {number} */ op) => !wanted.has(op)));
-  quietly(() => {
-    page.cy.elements(":selected").unselect();
-    page.cy.nodes(".part").removeClass("part");
-    nodes.select();
-    inPart.addClass("part");
-  });
+    inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((op) => !wanted.has(op)));
+  page.quiet = true; // Cytoscape tells at once; a click that follows is meant
+  page.cy.elements(":selected").unselect();
+  page.cy.nodes(".part").removeClass("part");
+  nodes.select();
+  inPart.addClass("part");
+  page.quiet = false;
   return inPart.nonempty();
 }
 
@@ -104,16 +101,11 @@ function reportSelection() {
   page.chosen = null;
   page.cy.nodes(".part").removeClass("part"); // what is clicked is meant as a whole
   pending = setTimeout(() => {
-    const nodes = page.cy.nodes(":selected");
-    const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
+    const ops = page.cy.nodes(".op:selected").toArray().flatMap(opsOf),
+      terminal = page.cy.nodes(".terminal:selected");
     page.selected = ops;
-    const terminal = nodes.filter(".terminal");
-    editor.set("selection", {
-      data:
-        ops.length || terminal.empty()
-          ? { ops: ops }
-          : { ops: [], tensors: terminal[0].data("tensors") ?? [terminal[0].data("tensor")] },
-    });
+    const tensors = terminal.empty() ? [] : (terminal[0].data("tensors") ?? [terminal[0].data("tensor")]);
+    editor.set("selection", { data: ops.length || !tensors.length ? { ops } : { ops, tensors } });
   }, 25);
 }
 
@@ -128,21 +120,19 @@ function choose(selection) {
 const selectOps = (ops, reveal = false) => editor.set("selection", { data: { ops, select: true, count: true, reveal } });
 
 /** @type {Hetero["selectDevice"]} */
-function selectDevice(device) {
-  selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
-}
+const selectDevice = (device) => selectOps(page.view.ops.filter((_op, i) => page.view.device[i] === device));
 
 /** The selection in words, for those who do not see it. @param {number[]} ops */
 function tell(ops) {
   const live = editor.byId("live"),
     view = page.view;
   if (!live || !view) return;
-  const place = page.index.get(ops[0]),
-    node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
-    name = node?.nonempty() ? node[0].data("name") : "op";
+  const [op] = ops,
+    device = page.index.has(op) ? view.devices[view.device[page.index.get(op)]].name : "no device",
+    name = page.cy && ops.length === 1 ? nodeOf(op).data("name") : undefined;
   if (!ops.length) live.textContent = "";
   else if (ops.length > 1) live.textContent = `${editor.grouped(ops.length)} ops selected`;
-  else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
+  else live.textContent = `${name ?? "op"} on ${device} selected`;
 }
 
 /** @param {Messages.Selection | null} selection */
@@ -173,8 +163,7 @@ function select(selection) {
   showRow(ops);
 }
 
-/* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
-/** @param {number} tries */
+/** What was looked for, once it is drawn: blocks that are opened for it take a moment to come. @param {number} tries */
 function bringWanted(tries) {
   const op = page.wanted;
   if (op === undefined) return; // redrawn has brought it
@@ -182,7 +171,7 @@ function bringWanted(tries) {
     page.wanted = undefined; // something else is selected by now, or nothing
     return;
   }
-  const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
+  const coming = page.detail?.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
   if (coming && tries) {
     setTimeout(() => bringWanted(tries - 1), 100);
     return;
@@ -211,19 +200,10 @@ function showRow(ops) {
 
 /** Nothing of a selection in sight: brings its first node. @param {CyNodes} nodes */
 function showSome(nodes) {
-  const view = page.cy.extent();
-  const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
-    const p = n.position();
-    return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
-  });
-  if (!seen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
-}
-
-/** @param {() => void} work */
-function quietly(work) {
-  page.quiet = true;
-  work();
-  page.quiet = false; // Cytoscape tells at once; a click that follows is meant
+  const { x1, x2, y1, y2 } = page.cy.extent(),
+    isWithin = (/** @type {Point} */ { x, y }) => x > x1 && x < x2 && y > y1 && y < y2,
+    isSeen = nodes.some((n) => isWithin(/** @type {CyNode} */ (n).position()));
+  if (!isSeen && nodes.nonempty()) editor.bring(nodes.first().boundingBox());
 }
 
 function unmark() {
@@ -247,9 +227,7 @@ function subgraphsRow(cell) {
 function showPart(part) {
   if (!page.cy) return;
   editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
-  const nodes = page.cy
-    .nodes(".op")
-    .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
+  const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
   highlight(nodes.union(nodes.edgesWith(nodes)));
 }
 
@@ -286,18 +264,14 @@ function bring(elements) {
   editor.bring(fits ? box : elements.nodes().first().boundingBox());
 }
 
-/* Goes to an op; blocks around it are opened. */
 /**
+ * Goes to an op; blocks around it are opened.
  * @param {number} op
  * @param {boolean} [stay] the view moves only where the op is out of sight
  */
 function bringOp(op, stay) {
-  const node = page.cy?.getElementById(`op${op}`);
-  if (node?.nonempty()) {
-    goTo(`op${op}`, stay);
-    return;
-  }
-  if (page.detail && page.detail.mode === "blocks") {
+  if (page.cy?.getElementById(`op${op}`).nonempty()) goTo(`op${op}`, stay);
+  else if (page.detail?.mode === "blocks") {
     page.wanted = op;
     editor.reveal(op);
   } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());

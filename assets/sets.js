@@ -1,8 +1,6 @@
 /* The page of a set: its export as a file, and the key that undoes its placement. */
 
-document.addEventListener("click", (event) => {
-  const button = /** @type {HTMLButtonElement | null} */ (editor.around(event, "[data-set-export]"));
-  if (!button) return;
+editor.on("click", "[data-set-export]", (/** @type {HTMLButtonElement} */ button) => {
   const form = /** @type {HTMLSelectElement} */ (editor.one("#set-form")).value;
   button.disabled = true;
   editor

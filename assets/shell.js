@@ -1,7 +1,6 @@
 /* Panels that can be resized, devices that can be dragged, links and copies. */
 
-const page = editor.page,
-  KEY = "hetero-editor-panels";
+const KEY = "hetero-editor-panels";
 /** @type {Record<PanelName, [number, number]>} */
 const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
 
@@ -22,13 +21,8 @@ function restorePanels() {
 
 /* Dash's upload fields have no labels of their own. */
 function labelFields() {
-  document
-    .querySelectorAll("input[type=file]:not([aria-label])")
-    .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
-  NAMES.forEach((name) => {
-    const handle = document.querySelector(`[data-resize="${name}"]`);
-    if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
-  });
+  for (const field of editor.all("input[type=file]:not([aria-label])")) field.ariaLabel = "Choose a file";
+  for (const handle of editor.all(HANDLE)) handle.ariaValueNow = String(Math.round(sizeOf(panelOf(handle))));
 }
 
 /** Whatever the window, the graph stays visible. @param {PanelName} name @param {number} size */
@@ -43,10 +37,9 @@ window.addEventListener("resize", () => {
 
 /** @param {PanelName} name @param {number} size */
 function resize(name, size) {
-  const element = editor.one("#editor"),
-    value = clamped(name, size);
-  element.style.setProperty(`--${name}`, `${value}px`);
-  editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
+  const value = clamped(name, size);
+  editor.one("#editor").style.setProperty(`--${name}`, `${value}px`);
+  editor.one(`[data-resize="${name}"]`).ariaValueNow = String(value);
   editor.keep(KEY, { ...remembered(), [name]: value });
 }
 
@@ -58,8 +51,9 @@ const sizeOf = (name) => {
 /** @type {Record<PanelName, (dx: number, dy: number) => number>} */
 const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
 
-/** @param {Event} event */
-const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
+const HANDLE = "[data-resize]";
+/** @param {HTMLElement} handle */
+const panelOf = (handle) => /** @type {PanelName} */ (handle.dataset.resize);
 
 /* What is folded over the graph closes by a click elsewhere, by Escape and by its own commands. */
 /** @param {(box: HTMLElement) => boolean} stays */
@@ -69,9 +63,7 @@ const fold = (stays) => {
   return open.length > 0;
 };
 document.addEventListener("pointerdown", (event) => fold((box) => box.contains(editor.targetOf(event))), true);
-document.addEventListener("click", (event) => {
-  if (editor.around(event, ".folds [data-command]")) fold(() => false);
-});
+editor.on("click", ".folds [data-command]", () => fold(() => false));
 document.addEventListener(
   "keydown",
   (event) => {
@@ -80,30 +72,26 @@ document.addEventListener(
   true,
 );
 
-document.addEventListener("pointerdown", (event) => {
-  const name = panelOf(event);
-  if (!name) return;
+editor.on("pointerdown", HANDLE, (handle, event) => {
+  const name = panelOf(handle),
+    from = { x: event.clientX, y: event.clientY, size: sizeOf(name) };
   event.preventDefault();
-  const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
-    handle = editor.targetOf(event);
   /** @param {PointerEvent} e */
   const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
   handle.setPointerCapture(event.pointerId);
   handle.addEventListener("pointermove", move);
   handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
 });
-document.addEventListener("dblclick", (event) => {
-  const name = panelOf(event);
-  if (!name) return;
+editor.on("dblclick", HANDLE, (handle) => {
+  const name = panelOf(handle);
   editor.keep(KEY, { ...remembered(), [name]: undefined });
   editor.one("#editor").style.removeProperty(`--${name}`);
 });
-document.addEventListener("keydown", (event) => {
-  const name = panelOf(event);
-  if (!name || !event.key.startsWith("Arrow")) return;
+editor.on("keydown", HANDLE, (handle, event) => {
+  if (!event.key.startsWith("Arrow")) return;
+  const name = panelOf(handle);
   event.preventDefault();
-  const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
-    dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
+  const [dx, dy] = { ArrowLeft: [-16, 0], ArrowRight: [16, 0], ArrowUp: [0, -16], ArrowDown: [0, 16] }[event.key] ?? [0, 0];
   resize(name, sizeOf(name) + grows[name](dx, dy));
 });
 
@@ -116,21 +104,14 @@ function hide(name, hidden) {
 }
 
 /* A tab opens the tables, and so does what shows its result there. */
-document.addEventListener(
-  "click",
-  (event) => {
-    const tab = editor.around(event, "#dock [role=tab], #bench-open");
-    if (!tab) return;
-    hide("dock", false);
-    if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
-    remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
-  },
-  true,
-);
+editor.onCapture("click", "#dock [role=tab], #bench-open", (tab) => {
+  hide("dock", false);
+  if (tab.id === "tabs-tab-compare") editor.compareIfPast(); // the tab was chosen while the tables were hidden
+  remember({ tab: tab.id === "bench-open" ? "tabs-tab-benchmark" : tab.id });
+});
 
-document.addEventListener("keydown", (event) => {
-  const walks = event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End";
-  if (walks && editor.around(event, "#dock [role=tab]")) hide("dock", false);
+editor.on("keydown", "#dock [role=tab]", (_tab, { key }) => {
+  if (key.startsWith("Arrow") || key === "Home" || key === "End") hide("dock", false);
 });
 
 /** @type {Hetero["togglePanel"]} */
@@ -138,10 +119,9 @@ function togglePanel(name) {
   const hidden = !editor.one("#editor").classList.contains(`no-${name}`);
   hide(name, hidden);
   if (name === "dock") editor.compareIfPast();
-  if (editor.page.cy) editor.settle(editor.page.cy); // the cards cover something else
-  editor.say(
-    `The ${name === "dock" ? "tables are" : `${name} ${name === "tools" ? "are" : "is"}`} ${hidden ? "hidden" : "shown"}.`,
-  );
+  if (page.cy) editor.settle(page.cy); // the cards cover something else
+  const words = { dock: "tables are", tools: "tools are", inspector: "inspector is" }[name];
+  editor.say(`The ${words} ${hidden ? "hidden" : "shown"}.`);
 }
 
 /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
@@ -181,52 +161,46 @@ function recall() {
 let dragged = null;
 /** @type {{ name: string, below: boolean } | null} */
 let goal = null;
-/** @param {Event} event */
-const rowOf = (event) => editor.around(event, ".device-row");
 /** @param {HTMLElement} row */
 const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
-const unmarkRows = () =>
-  document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
+/** Which row is dragged, and beside which one it would be dropped. @param {HTMLElement} [over] @param {boolean} [below] */
+const markRows = (over, below) =>
+  editor.all(".device-row").forEach((row) => {
+    row.classList.toggle("dragged", row === dragged);
+    row.classList.toggle("drop-above", row === over && row !== dragged && !below);
+    row.classList.toggle("drop-below", row === over && row !== dragged && Boolean(below));
+  });
 
 document.addEventListener("dragstart", (event) => {
-  dragged = rowOf(event);
-  if (dragged) {
-    if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
-    dragged.classList.add("dragged");
-  }
+  dragged = editor.around(event, ".device-row");
+  if (dragged && event.dataTransfer) event.dataTransfer.effectAllowed = "move";
+  markRows();
 });
-document.addEventListener("dragover", (event) => {
-  const row = rowOf(event);
-  if (!dragged || !row) return;
+editor.on("dragover", ".device-row", (row, event) => {
+  if (!dragged) return;
   event.preventDefault();
   const box = row.getBoundingClientRect();
   goal = { name: nameOf(row), below: event.clientY > box.top + box.height / 2 };
-  unmarkRows();
-  dragged.classList.add("dragged");
-  if (row !== dragged) row.classList.add(goal.below ? "drop-below" : "drop-above");
+  markRows(row, goal.below);
 });
 document.addEventListener("dragend", () => {
   if (!dragged) return;
   const moved = nameOf(dragged),
     before = page.view.devices.map((d) => d.name);
-  unmarkRows();
   if (goal && goal.name !== moved) {
     const names = before.filter((name) => name !== moved);
     names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
     if (names.join("\n") !== before.join("\n")) editor.edit({ do: "order", names: names });
   }
   dragged = goal = null;
+  markRows();
 });
 
 /* ---- a link to the selection ---- */
 
 /* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
 function openLink() {
-  if (window.location.hash === "#benchmark")
-    editor
-      .all("#dock [role=tab]")
-      .find((tab) => tab.textContent === "Benchmark")
-      ?.click();
+  if (window.location.hash === "#benchmark") editor.commandOf("show-benchmark")?.run?.();
   const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
   if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
 }
@@ -243,10 +217,10 @@ function showLink(ops) {
 
 /** @type {Hetero["copy"]} */
 function copy(text, said) {
-  const done = () => editor.say(`${said || "Copied"}.`);
-  if (navigator.clipboard)
-    navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
-  else editor.say("The browser does not allow copying.");
+  const done = () => editor.say(`${said || "Copied"}.`),
+    failed = () => editor.say("The browser does not allow copying.");
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, failed);
+  else failed();
 }
 
 const copyLink = () => {

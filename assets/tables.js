@@ -77,30 +77,24 @@ window.dashAgGridFunctions.heteroTableResized = (/** @type {{ api: GridApi }} */
 function fill(list, id, api) {
   list.textContent = "";
   for (const column of api.getColumns()) {
-    const box = editor.make("input", { type: "checkbox", checked: column.isVisible() });
-    box.addEventListener("change", () => {
+    const onchange = () => {
       api.setColumnsVisible([column.getColId()], box.checked);
       remember(id, api);
-    });
+    };
+    const box = editor.make("input", { type: "checkbox", checked: column.isVisible(), onchange });
     list.append(editor.make("label", {}, box, ` ${column.getColDef().headerName}`));
   }
-  const reset = editor.make("button", { className: "tool small" }, "As at first");
-  reset.addEventListener("click", () => {
+  const onclick = () => {
     api.resetColumnState();
     localStorage.removeItem(KEY + id);
     fit(id, api);
     fill(list, id, api);
-  });
-  list.append(reset);
+  };
+  list.append(editor.make("button", { className: "tool small", onclick }, "As at first"));
 }
 
-document.addEventListener(
-  "toggle",
-  (event) => {
-    const box = editor.targetOf(event),
-      id = box.dataset?.columns,
-      api = id ? grids.get(id) : undefined;
-    if (id && api && /** @type {HTMLDetailsElement} */ (box).open) fill(editor.one(".columns-list", box), id, api);
-  },
-  true,
-);
+editor.onCapture("toggle", "details[data-columns]", (/** @type {HTMLDetailsElement} */ box) => {
+  const id = box.dataset.columns ?? "",
+    api = grids.get(id);
+  if (api && box.open) fill(editor.one(".columns-list", box), id, api);
+});

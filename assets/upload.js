@@ -43,10 +43,7 @@ function put(address, file, progress) {
 /** @param {string} name */
 const suffix = (name) => /\.[^./]+$/.exec(name.toLowerCase())?.[0] ?? "";
 
-/**
- * Why files cannot be opened, by their names and first bytes; "" where the server has to look.
- * @param {Part[]} parts
- */
+/** Why files cannot be opened, by their names and first bytes; "" where the server has to look. @param {Part[]} parts */
 async function refusal(parts) {
   /** @type {{ opens: string[], foreign: Record<string, string>, starts: [string, string][], none: string }} */
   const formats = JSON.parse(editor.one("#formats").textContent || "");
@@ -87,25 +84,19 @@ const lacking = (button) => JSON.parse(button?.dataset.weightsFiles ?? "[]");
 /** @param {string} path */
 const last = (path) => path.slice(path.lastIndexOf("/") + 1);
 
-/**
- * @param {Part[]} parts
- * @param {HTMLElement | null} adds the button that adds weights that a model lacks
- */
+/** @param {Part[]} parts @param {HTMLElement | null} adds the button that adds weights that a model lacks */
 async function send(parts, adds = document.querySelector("[data-weights-files]")) {
   if (!parts.length) return;
-  document.getElementById("open-error")?.setAttribute("hidden", ""); // of what was opened before
+  editor.byId("open-error")?.setAttribute("hidden", ""); // of what was opened before
   const names = lacking(adds).map(last);
   const weights = parts.every((part) => names.includes(last(part.name)));
-  const wrong = weights ? "" : await refusal(parts);
-  if (wrong) {
-    say(`Not uploaded: ${wrong}`, true);
-    return;
-  }
   const upload = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const total = parts.reduce((sum, part) => sum + part.file.size, 0);
   let before = 0;
-  zone()?.classList.add("active");
   try {
+    const wrong = weights ? "" : await refusal(parts);
+    if (wrong) throw new Error(wrong);
+    zone()?.classList.add("active");
     for (const part of parts) {
       const address = `/models/${upload}?name=${encodeURIComponent(part.name)}`;
       await put(address, part.file, (sent) => say(`Uploading ${size(before + sent)} of ${size(total)} …`));
@@ -212,9 +203,7 @@ const typedDevices = (typed, ...chosen) =>
 
 editor.callbacks({ chooseDevices, typedDevices });
 
-document.addEventListener("click", (event) => {
-  const button = editor.around(event, "[data-upload]");
-  if (!button) return;
+editor.on("click", "[data-upload]", (button) => {
   const kind = button.dataset.upload;
   const field = editor.make("input", { type: "file", multiple: true, webkitdirectory: kind === "folder" });
   field.addEventListener("change", () => {

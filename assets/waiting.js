@@ -7,7 +7,7 @@ const { make } = editor,
   words = make("span", { className: "unseen" }),
   bar = make("div", { id: "waiting", hidden: true, role: "status" }, words),
   what = make("span"),
-  cancel = make("button", { type: "button", className: "button" }, "Cancel"),
+  cancel = make("button", { type: "button", className: "button", onclick: askToCancel }, "Cancel"),
   solving = make("div", { id: "solving", hidden: true }, what, cancel);
 document.body.append(bar, solving);
 
@@ -16,10 +16,10 @@ let open = 0,
 /** @type {Messages.Progress | null} */
 let work = null; // what the server said last
 
-cancel.addEventListener("click", () => {
+function askToCancel() {
   cancel.disabled = true;
   editor.ask("cancel", {}).catch(editor.complain);
-});
+}
 
 function inWords() {
   if (work) return `${work.label}${work.total ? ` (${work.done + 1} of ${work.total})` : ""} …`;

@@ -61,6 +61,7 @@ interface Command {
   hidden?: boolean;
   /** Missing for gestures, which are in the help sheet only. */
   run?(): void;
+  /** Asked by the context menu. */
   when?(): boolean;
 }
 
@@ -70,29 +71,29 @@ interface PageState {
   cy: Cy;
   /** "select", "unpin", or the number of a device. */
   brush: string;
-  region: string | null;
+  region?: string | null;
   /** The first ops of the tool "between". */
-  first: number[] | null;
+  first?: number[] | null;
   /** Missing until the plan has come. */
   view: Messages.View;
   /** By op, its place in the lists of the view. */
   index: { get(op: number): number; has(op: number): boolean };
   /** Selecting is done by a script, not by a person. */
-  quiet: boolean;
+  quiet?: boolean;
   sequence: number;
   colourMode: string;
   detail: Messages.DetailShown | null | undefined;
   /** The ops that a command chose; null when a person clicked. */
-  chosen: number[] | null;
+  chosen?: number[] | null;
   selected: number[];
-  boxing: boolean;
+  boxing?: boolean;
   /** The ops that stand out; null where all do. */
   emphasis: Set<number> | null;
   /** From how far the graph is seen. */
   far: Far;
   /** The node under the pointer. */
-  under: CyNode | null;
-  groupOf: Map<number, string> | null;
+  under?: CyNode | null;
+  groupOf?: Map<number, string> | null;
   /** An op that is brought into view once it is drawn. */
   wanted: number | undefined;
   /** Blocks that are open only to show an op that was gone to, and what was open before; they close when the next is gone to. */
@@ -100,63 +101,16 @@ interface PageState {
   matchNumber: number;
   lastFind: string | undefined;
   /** The viewport to return to when new elements came. */
-  hold: Viewport | null;
+  hold?: Viewport | null;
   /** What stays where it was on the screen when new elements came. */
-  keep: { ops: Set<number>; at: Point } | null;
-  fitNext: boolean;
+  keep?: { ops: Set<number>; at: Point } | null;
+  fitNext?: boolean;
   /** Where the page was looked at before it was loaded again. */
-  back: Place | null | undefined;
+  back?: Place | null;
   editor: HTMLElement | null;
   messageUntil: number;
-  hovered: CyNode | CyEdge | null;
+  hovered?: CyNode | CyEdge | null;
   hoverPlace: string;
-  /** Missing until the map asked for it. */
-  scene: Scene;
-  sceneOf: string;
-}
-
-/** Positions and edges of a whole model; see `_scene.js`. */
-interface Scene {
-  count: number;
-  width: number;
-  height: number;
-  x: Float32Array;
-  y: Float32Array;
-  source: Uint32Array;
-  target: Uint32Array;
-  type: Uint16Array;
-  types: string[];
-  bounds: { x0: number; x1: number; y0: number; y1: number };
-  /** It stands in columns. */
-  isWide: boolean;
-  /** Its ops by their height. */
-  rows: Uint32Array;
-  stretched(aspect: number): Scene;
-  firstBelow(y: number): number;
-}
-
-/** A scene on a canvas; see `_scene.js`. */
-interface Chart {
-  /** Missing until there is something to draw. */
-  scene: Scene;
-  canvas: HTMLCanvasElement & { chart?: Chart };
-  zoom: number;
-  left: number;
-  top: number;
-  box: { x0: number; y0: number; x1: number; y1: number } | null;
-  frame: number;
-  look: ((op: number) => Look) | null;
-  readonly ready: boolean;
-  readonly count: number;
-  onTap?(op: number): void;
-  onBox?(ops: number[]): void;
-  frameOf?(): Bounds | null;
-  show(canvas: HTMLCanvasElement | null): void;
-  fit(): void;
-  draw(): void;
-  at(p: { px: number; py: number }): Point;
-  nearest(p: { px: number; py: number }): number;
-  inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
 }
 
 /** A layout of a comparison with its arrays unpacked, in the order of `ops`. */
@@ -201,19 +155,19 @@ interface PanesState {
   /** Missing until a comparison was asked for. */
   data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
   /** Asks for the data again. */
-  ask: (() => Promise<PanesState["data"]>) | undefined;
+  ask?: () => Promise<PanesState["data"]>;
   /** By document. */
   drawn: Map<string, Messages.Drawing>;
   mode: string;
   only: boolean;
   /** The line of a swipe, as a share of the width. */
   split: number;
-  timer: number | undefined;
+  timer?: number;
   moving: boolean;
-  at: number | undefined;
-  regions: { side: number; places: number[] }[] | undefined;
+  at?: number;
+  regions?: { side: number; places: number[] }[];
   /** The op that two models keep at the same place. */
-  anchor: number | undefined;
+  anchor?: number;
   anchorSide: number;
 }
 
@@ -302,8 +256,6 @@ interface Ask {
 
 interface Hetero {
   page: PageState;
-  Scene: new (data: Messages.MapData) => Scene;
-  Chart: new () => Chart;
   PaneGraph: new (box: HTMLElement, layout: PaneLayout, devices: Messages.PaneDevice[]) => PaneGraph;
 
   /** Adds functions to this object. */
@@ -328,12 +280,22 @@ interface Hetero {
   swatch(colour: string): HTMLElement;
   /** The element of a selector that an event is within. */
   around(event: Event, selector: string): HTMLElement | null;
+  /** Calls a function for events within an element of a selector, now and later. */
+  on<K extends keyof DocumentEventMap, T extends HTMLElement = HTMLElement>(
+    type: K,
+    selector: string,
+    then: (element: T, event: DocumentEventMap[K]) => void,
+  ): void;
+  /** The same before what is within the document hears of them. */
+  onCapture: Hetero["on"];
   /** What the browser keeps under a key; null where it keeps nothing. */
   // biome-ignore lint/suspicious/noExplicitAny: whatever was kept
   kept(key: string, storage?: "localStorage" | "sessionStorage"): any;
   keep(key: string, value: unknown, storage?: "localStorage" | "sessionStorage"): void;
   /** Marks one item of a list that is chosen from with the keys of a field. */
   highlight(list: Element, field: Element | null, chosen: number): void;
+  /** The item that one of two keys, Home or End goes to from another; after the last one is the first. */
+  walked<T>(key: string, keys: [back: string, on: string], items: T[], now: number): T | undefined;
   /** Places a card beside a node or an edge, within a width and a height; `from` is where the graph begins. */
   placeBeside(
     card: HTMLElement,
@@ -347,9 +309,9 @@ interface Hetero {
   grouped(number: number): string;
   /** "1 op", "2 ops"; or of another noun. */
   counted(number: number, noun?: string): string;
-  enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
+  /** An array of numbers from its bytes in base64. */
   decode<T>(text: string, type: new (buffer: ArrayBuffer) => T): T;
 
   commands(): Command[];
@@ -439,6 +401,8 @@ interface Hetero {
   zoom(factor: number): void;
   /** The view in which a box is as large as it can be, clear of the cards. */
   wholeOf(box: Bounds, largest?: number): Viewport;
+  placeOf(cy: Cy): Place;
+  lookAt(cy: Cy, place: Place): void;
   bring(box: Bounds): void;
   signs(devices: number[]): string;
   zoomToSelection(): void;
@@ -572,11 +536,13 @@ interface Remembered {
 
 /** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */
 declare const editor: Hetero;
+/** Its state, in the same way. */
+declare const page: PageState;
 
 interface Window {
   hetero: Hetero;
   heteroCy: Cy;
-  heteroMap: Chart;
+  heteroMap: { draw(): void; look(op: number): Look; ready: boolean; count: number | undefined };
   heteroPanes: PanesState;
   heteroColours: Record<string, string>;
   heteroFirstPage?: { path: string; page: Shown | null; ready: Promise<void> };

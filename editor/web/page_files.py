@@ -27,9 +27,12 @@ BUNDLED = r"^inline_|\.(js|css)$"
 
 
 def scoped(script: Path) -> str:
-    """A script in a function of its own, so that its names are not those of others: `editor` there is `window.hetero`."""
+    """A script in a function of its own, so that its names are not those of others: `editor` there is `window.hetero`, and
+    `page` the state of the page."""
     text = script.read_text(encoding="utf-8")
-    return f'((editor) => {{\n"use strict";\n{text}\n}})(window.hetero);\n'
+    return (
+        f'((editor, page) => {{\n"use strict";\n{text}\n}})(window.hetero, window.hetero?.page);\n'
+    )
 
 
 @dataclass(frozen=True)
