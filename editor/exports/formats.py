@@ -243,7 +243,7 @@ FORMATS: dict[str, Format] = {
     ),
     "model-package": Format(
         "a model package for ONNX Runtime 1.32 and later: a variant for each plan, of which a session takes its provider's",
-        "editor.exports.model_package:write_model_package",
+        "editor.exports.onnxruntime:write_model_package",
         "ONNX Runtime: model package",
         options=(
             Option(

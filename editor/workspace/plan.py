@@ -479,7 +479,7 @@ class Plan:
             of_this = {name: given[name] for name in ("measured", "accuracy") if name in given}
             return write_comparison(layouts, folder, self.stamp, **of_this)
         if "plans" in given:
-            from editor.exports.model_package import write_model_package as write
+            from editor.exports.onnxruntime import write_model_package as write
 
             return write(self.placement, folder, self.stamp, self._others(given["plans"]))
         if form == "genai" and self.prompt is not None:
