@@ -8,8 +8,7 @@ from typing import cast
 import numpy as np
 
 from editor.devices.published import assumed_bytes
-from editor.graph.bodies import bodies_in
-from editor.graph.graph import Graph, cached_per_graph
+from editor.graph.graph import Graph, bodies_in, cached_per_graph
 from editor.graph.layout.layered import Drawing, Wrap, draw
 from editor.graph.states import states_of
 from editor.text import end_of_name, shortened

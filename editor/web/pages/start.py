@@ -11,7 +11,7 @@ from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.errors import WorkspaceError
-from editor.graph.dimension_names import sizes_apart, sizes_in_words
+from editor.graph.dimension_meanings import sizes_apart, sizes_in_words
 from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.thumbnail import thumbnail_of

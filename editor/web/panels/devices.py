@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.devices.device import Device, letters
-from editor.graph.dimension_names import sizes_apart
+from editor.graph.dimension_meanings import sizes_apart
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds

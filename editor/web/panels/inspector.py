@@ -15,10 +15,9 @@ from editor.devices.published import Published
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
-from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.constants import values_of
 from editor.graph.flops import Floats
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, bodies_in, bodies_of
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.kinds import Kind

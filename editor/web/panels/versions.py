@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from editor.graph.dimension_names import sizes_apart
+from editor.graph.dimension_meanings import sizes_apart
 from editor.text import human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
