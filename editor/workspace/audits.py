@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from editor.arguments import as_mapping, as_path, as_seconds, did_you_mean
-from editor.devices.device import Device
-from editor.devices.properties import property_problem
+from editor.devices.device import Device, property_problem
 from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
 from editor.errors import EditorError, ModelError, PinError

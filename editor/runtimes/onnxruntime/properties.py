@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from editor.devices.properties import Kind, Property
+from editor.devices.device import Kind, Property
 
 _SESSION = """
 switch session.disable_prepacking: keep weights as they are instead of repacking them for the kernels
