@@ -378,7 +378,7 @@ def _measured(
     path: Path, trace: Any, devices: Sequence[Device], unchecked: list[str]
 ) -> tuple[dict[str, float], int]:
     """Seconds of a run by device, and how many nodes copy between devices."""
-    from editor.imports.onnxruntime_trace import read_trace
+    from editor.imports.placements import read_trace
 
     times = read_trace(path, trace)
     unchecked += times.notes

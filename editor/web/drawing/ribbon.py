@@ -17,7 +17,7 @@ from editor.placement.fallbacks import fallbacks, seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary, moved_in_words
 from editor.text import in_words, joined
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.messages import Ribbon, RibbonPart
 from editor.web.view import measured_medians, measured_run, plan_costs
 from editor.workspace.contexts import is_at_sizes, of_sizes

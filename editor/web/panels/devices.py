@@ -19,7 +19,7 @@ from editor.placement.policies.task import Assignment
 from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.panels.doubts import doubt_of_costs, use_profile, way_to_better_costs
 from editor.web.panels.parts import (
     ADDED,

@@ -26,8 +26,7 @@ from editor.placement.device_profile import load_profile
 from editor.placement.placement import Placement
 from editor.placement.remarks import why_empty
 from editor.text import human_bytes, in_words, joined, percent, pluralize, shortened_path
-from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans, visible_ops
 from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.model_facts import model_facts
 from editor.web.panels.parts import (
