@@ -29,7 +29,7 @@ from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.chosen_costs import costs_of_plan, streams
 from editor.placement.costs import estimate
-from editor.placement.device_profile import basis_of, costs_of, load_profile
+from editor.placement.device_profile import basis_of, costs_of, unprofiled
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import Settings, solve
 from editor.placement.remarks import remarks, wrong_types
@@ -235,10 +235,7 @@ def print_profile_report(plan: Plan, report: ProfileReport, to: TextIO) -> None:
     """Prints what an imported profile covers, and which devices still lack one."""
     print(f"{report.device}: {report.text}", file=to)
     tell_notes(report.problems(_SHOWN))
-    missing = [
-        d.name for d in plan.devices if not d.planned and load_profile(plan.graph, d) is None
-    ]
-    if missing:
+    if missing := unprofiled(plan.graph, plan.devices):
         print(
             f"note: no profile of {', '.join(missing)} yet; costs from profiles need it: `python -m editor profile PLAN`, or "
             "import one",

@@ -375,7 +375,7 @@ class Plan:
             made = accuracy.unsplit_reference(self.placement, values, threads)
         elif isinstance(reference, Mapping):
             known = as_mapping(reference, "the reference", ExecutionError)
-            made = accuracy.given_reference(self.placement, known, "the given values")
+            made = accuracy.given_reference(self.placement, known)
         else:
             original = (
                 reference

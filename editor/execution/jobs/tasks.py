@@ -30,7 +30,7 @@ from editor.files import cache_folder, file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
-from editor.placement.device_profile import DeviceProfile, load_profile
+from editor.placement.device_profile import DeviceProfile, unprofiled
 from editor.placement.kept import Recipe
 from editor.placement.placement import Placement
 from editor.runtimes.base import Capability
@@ -248,9 +248,9 @@ def tune(
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
     devices = load_devices(recipe.devices)
     with _alone(channel):
-        if any(load_profile(graph, d) is None for d in devices if not d.planned):
+        if unprofiled(graph, devices):
             _profile(channel, graph, devices, min(seconds, 2.0), threads)
-        known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
+        known = not unprofiled(graph, devices)
         return find_fastest(
             recipe.placement(graph),
             seconds,

@@ -165,10 +165,10 @@ _TITLE = 24
 
 def first_detail(graph: Graph) -> DetailShown:
     """What a document opens with: every op where all names can be read at once, blocks of other models that have some."""
-    opened, scopes = _open_for(graph, FIRST_SHOWN), scopes_of(graph)
+    opened, scopes = _open_first(graph), scopes_of(graph)
     modules = any(unit >= 0 and not scopes.scopes[unit].is_run for unit in _units(graph, opened))
     every = _readable_at_once(graph) if modules else len(visible_ops(graph)) <= _UNNAMED_AT_ONCE
-    return {"mode": "ops" if every else "blocks", "open": opened}
+    return {"mode": "ops" if every else "blocks", "open": list(opened)}
 
 
 def _readable_at_once(graph: Graph) -> bool:
@@ -216,7 +216,7 @@ def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
     return (
         wider
         if len(_units(graph, wider)) <= MOST_SHOWN
-        else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
+        else list(dict.fromkeys([*_open_first(graph), *around]))
     )
 
 
@@ -230,7 +230,7 @@ def owners(graph: Graph, opened: Iterable[int]) -> Ints:
 
 def first_blocks(graph: Graph) -> dict[int, int]:
     """Op -> the closed block that it is in where the graph shows blocks as at first; without the ops outside of these."""
-    owner = owners(graph, _open_for(graph, FIRST_SHOWN)).tolist()
+    owner = owners(graph, _open_first(graph)).tolist()
     return {op: n for op, n in zip(visible_ops(graph), owner, strict=True) if n >= 0}
 
 
@@ -261,9 +261,9 @@ def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
 
 
 @cached_per_graph
-def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
+def _open_first(graph: Graph) -> tuple[int, ...]:
     """Blocks that are open at first: of those around the layers of a model as deep as all of it can be read at once."""
-    levels = _levels(graph, most)
+    levels = _levels(graph)
     for opened in reversed(levels):
         drawn = _blocks(graph, opened, first=opened)
         if len(_units(graph, opened)) > 1 and _is_readable(drawn, _VIEW_OF_BLOCKS):
@@ -272,7 +272,7 @@ def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
 
 
 @cached_per_graph
-def _levels(graph: Graph, most: int) -> tuple[tuple[int, ...], ...]:
+def _levels(graph: Graph) -> tuple[tuple[int, ...], ...]:
     """Blocks around the layers of a model, ever deeper; all down to some depth where nothing repeats."""
     scopes = scopes_of(graph)
     around = {above for number in scopes.repeated for above in scopes.ancestors(number)[1:]}
@@ -282,16 +282,12 @@ def _levels(graph: Graph, most: int) -> tuple[tuple[int, ...], ...]:
     while level:
         level = [number for number in level if number in around or not scopes.repeated]
         wider = opened + level
-        if len(_units(graph, wider)) > most:
+        if len(_units(graph, wider)) > FIRST_SHOWN:
             break
         opened = wider
         levels.append(tuple(opened))
         level = [child for number in level for child in scopes.scopes[number].children]
     return tuple(levels)
-
-
-def _open_for(graph: Graph, most: int) -> list[int]:
-    return list(_open_cached(graph, most))
 
 
 def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
@@ -307,9 +303,9 @@ def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
         parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
         return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s", far="s")
     if mode == "blocks":
-        return _blocks(graph, detail["open"], _open_for(graph, FIRST_SHOWN))
+        return _blocks(graph, detail["open"], _open_first(graph))
     if too_many(graph):
-        return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
+        return shown_elements(document, {"mode": "blocks", "open": list(_open_first(graph))})
     return [*elements(graph), *edges_between_terminals(graph)]
 
 
@@ -364,7 +360,7 @@ def _interrupted(graph: Graph) -> frozenset[int]:
     order = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
     return frozenset(
         n
-        for n in _levels(graph, FIRST_SHOWN)[-1]
+        for n in _levels(graph)[-1]
         if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads)
     )
 
@@ -601,7 +597,7 @@ def _node(
             "position": position,
         }
     name, note = name_of(unit)
-    shown = _block_name(name, _NAME)
+    shown = _block_name(name)
     note = (
         "" if "1 of" in note and name[-1:].isdigit() else note
     )  # "layers.8 (1 of 31)" reads like a number
@@ -626,16 +622,16 @@ def _own_name(name: str) -> str:
     return name.rpartition(" / ")[2]
 
 
-def _block_name(name: str, room: int) -> str:
+def _block_name(name: str) -> str:
     """As much of a name as a node has room for; of a block in a layer its number and its own name."""
-    if len(name) <= room:
+    if len(name) <= _NAME:
         return name
     layer, slash, own = name.rpartition(" / ")
     if not slash:
-        return end_of_name(name, room)
+        return end_of_name(name, _NAME)
     number = layer[len(layer.rstrip("0123456789")) :]
     brief = f"{number} / {own}"
-    return shortened(brief, room)
+    return shortened(brief, _NAME)
 
 
 def _edge(
