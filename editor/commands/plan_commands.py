@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import editor
-from editor.commands.answers import answer, answer_or_write, tell_notes, tell_written
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
@@ -37,7 +36,14 @@ from editor.placement.rules import load_rules, match_counts, nearest_type, rule_
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.connection import directory
-from editor.terminal import printable, unprotected
+from editor.terminal import (
+    answer,
+    answer_or_write,
+    printable,
+    tell_notes,
+    tell_written,
+    unprotected,
+)
 from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of

@@ -1,4 +1,4 @@
-"""Reads where ONNX Runtime and TensorRT ran the ops of a model: profiles, verbose logs, recorded assignments, lists of layers.
+"""Reads where ONNX Runtime and TensorRT ran the ops of a model, in profiles, verbose logs, records and lists of layers; makes pins.
 
 A layer may be of several ops that were fused. Its names say of which, as far as a tool keeps them. A profile of ONNX Runtime is
 a trace of events, times in microseconds: one of category ``Node`` is one kernel of a run, ``<node>_kernel_time``;
@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import numpy as np
 
+from editor.arguments import as_path
 from editor.devices.device import Device
-from editor.errors import PlanError
+from editor.errors import EditorError, PlanError
 from editor.graph.graph import Graph
-from editor.imports.affinity_files import ImportedAffinities
+from editor.graph.loading import load_model
+from editor.imports.affinity_files import ImportedAffinities, first_come, read_affinities
 from editor.imports.matching import (
     Layer,
     LayerTimes,
     check_layers,
     label_of,
     layer_name,
+    match,
     mean_layers,
     quiet_runs,
     seconds_of,
     times_of_ops,
 )
+from editor.placement.placement import Placement, solve
+from editor.placement.rules import label_mask
 from editor.text import human_seconds, pluralize, shortened
 
 _PLACED = re.compile(r"(All nodes|Node\(s\)) placed on \[([^\]]*)\]\. Number of nodes: \d+")
@@ -290,3 +295,55 @@ def _layer(event: Mapping[str, Any], arguments: Mapping[str, Any], kind: str, wh
         str(arguments.get("provider", "")),
         index=index,
     )
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """The used and unused entries of an imported file."""
+
+    kind: str
+    """The format."""
+    pinned: int
+    how: dict[str, int]
+    """Entries matched by ``key``, ``name`` and ``structure``."""
+    problems: tuple[str, ...]
+    """Unused entries with their reasons."""
+
+
+def with_affinities(placement: Placement, path: str | Path) -> tuple[Placement, ImportReport]:
+    """A placement solved again with the affinities of a file as pins; what the devices refuse is reported.
+
+    Raises:
+        PlanError: the file cannot be read.
+    """
+    graph, devices = placement.graph, placement.devices
+    imported = read_affinities(as_path(path, "a file of affinities", PlanError))
+    if imported.table:
+        imported = first_come(graph, devices, placement.constraints.capabilities, imported)
+    if imported.layers:
+        imported = of_layers(graph, devices, imported)
+    source = None
+    has_all_keys = set(imported.affinities) <= set(graph.key_index)
+    if imported.model is not None and Path(imported.model).is_file() and not has_all_keys:
+        try:
+            source = load_model(imported.model, None)
+        except EditorError:
+            source = None  # then only names can match
+    # OpenVINO's nodes for inputs and weights are not ops.
+    ignore = (
+        imported.helpers | frozenset(graph.tensor_names) if imported.helpers else imported.helpers
+    )
+    matched = match(graph, devices, imported.affinities, source, ignore)
+    constraints, pins, refused = placement.constraints, {}, []
+    for key, label in matched.pins.items():
+        op, allowed = graph.key_index[key], label_mask(label, devices)
+        if (constraints.able[op] & allowed).any():
+            pins[key] = label
+        else:
+            refused.append(
+                f"{key!r}: {label} cannot run it ({constraints.inability(op, int(allowed.argmax()))})"
+            )
+    settings = replace(placement.settings, pins={**placement.settings.pins, **pins})
+    solved = solve(graph, devices, settings, constraints.capabilities)
+    problems = (*imported.problems, *matched.problems, *refused)
+    return solved, ImportReport(imported.kind, len(pins), dict(matched.how), problems)

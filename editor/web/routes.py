@@ -42,8 +42,7 @@ from editor.web.drawing.body import body_view
 from editor.web.drawing.detail import drawing_of
 from editor.web.drawing.elements import spans
 from editor.web.drawing.panes import map_data, panes_data, versions_data
-from editor.web.drawing.ribbon import ribbon_of
-from editor.web.drawing.thumbnail import picture_plan
+from editor.web.drawing.ribbon import picture_plan, ribbon_of
 from editor.web.edit_answers import answer_edits
 from editor.web.messages import SearchResults, SearchRow
 from editor.web.panels.doubts import doubt_of_costs

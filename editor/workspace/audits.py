@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from editor.arguments import as_mapping, as_path, as_seconds, did_you_mean
+from editor.arguments import Requirement, as_mapping, as_path, as_seconds, did_you_mean
 from editor.devices.device import Device, property_problem
 from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
@@ -33,7 +33,6 @@ from editor.sandbox.worker import run
 from editor.text import counted, pluralize
 from editor.workspace.plan import Plan
 from editor.workspace.recorded import asked_of_hetero, pins_of_all, settings_of_record
-from editor.workspace.requirements import Requirement
 
 _COPY = "Memcpy"
 """Beginning of the type of the nodes that ONNX Runtime adds between providers."""

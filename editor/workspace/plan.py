@@ -66,7 +66,7 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
-    from editor.workspace.importing import ImportReport
+    from editor.imports.placements import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
     from editor.workspace.widget import PlanWidget
@@ -195,7 +195,7 @@ class Plan:
         Raises:
             PlanError: the file cannot be read.
         """
-        from editor.workspace.importing import with_affinities
+        from editor.imports.placements import with_affinities
 
         placement, report = with_affinities(self.placement, path)
         return Plan(placement), report
