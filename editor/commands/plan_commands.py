@@ -86,7 +86,7 @@ def summary(plan: Plan) -> dict[str, Any]:
             for device in plan.devices
         ],
         "subgraphs": len(plan.subgraphs),
-        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "transfers": division.transfer_count,
         "bytes_moved": division.bytes_moved,
         "unknown_transfers": division.unknown_transfers,
         "latency": placement.price(costs).total,
@@ -130,9 +130,9 @@ def print_summary(plan: Plan) -> None:
             f"{assignment.objective_name}: {assignment.human(assignment.objective)} ({kind}){proof}"
         )
     division = plan.placement.division
-    transfers = sum(len(b.to_devices) for b in division.boundaries)
     print(
-        f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(transfers, 'transfer')}, {division.moved_text} moved per run"
+        f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(division.transfer_count, 'transfer')}, "
+        f"{division.moved_text} moved per run"
     )
     if (energy := plan.energy()) is not None:
         print(f"energy: {energy} ({energy.basis})")

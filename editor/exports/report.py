@@ -155,7 +155,7 @@ def report_of(
         "totals": {
             "subgraphs": len(placement.subgraphs),
             "boundaries": len(division.boundaries),
-            "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "transfers": division.transfer_count,
             "bytes_moved": division.bytes_moved,
             "pins": len(placement.settings.pins),
             "ruled": len(placement.constraints.ruled),

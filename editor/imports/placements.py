@@ -1,4 +1,4 @@
-"""Reads where ONNX Runtime and TensorRT ran the ops of a model: profiles, logs, records and lists of layers; pins made of these.
+"""Reads where ONNX Runtime and TensorRT ran the ops of a model: profiles, logs, records and lists of layers; pins by these.
 
 A layer may be of several ops that were fused. Its names say of which, as far as a tool keeps them. A profile of ONNX Runtime is
 a trace of events, times in microseconds: one of category ``Node`` is one kernel of a run, ``<node>_kernel_time``;

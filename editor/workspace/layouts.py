@@ -228,7 +228,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
         "unknown": division.unknown_transfers,
         "busiest": placement.busiest_seconds(costs),
         "subgraphs": len(placement.subgraphs),
-        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "transfers": division.transfer_count,
         "moved": division.bytes_moved,
         "pins": len(placement.settings.pins),
         "ops": dict(placement.op_counts),

@@ -38,12 +38,12 @@ from editor.runtimes.registry import capability
 from editor.sandbox.worker import Channel
 
 
-def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
-    """Parses a model file."""
-    channel.step(f"reading {Path(model).name}")
-    graph = load_model(model, define)
+def load_graph(channel: Channel, recipe: Recipe) -> Graph:
+    """Parses the model of a recipe, whose file must still be the same."""
+    channel.step(f"reading {Path(recipe.model).name}")
+    graph = load_model(recipe.model, recipe.define)
     remember(graph)
-    return graph
+    return check_same(graph, recipe.sha256)
 
 
 def remember(graph: Graph) -> None:
@@ -179,12 +179,10 @@ def generate(
     inputs: str | None = None,
 ) -> TokenBenchmark:
     """Measures a plan as it generates; see ``measure_tokens``."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = load_graph(channel, recipe)
     given = read_inputs(graph, Path(inputs), some=True) if inputs else None
     phase = recipe.prompt
-    prompt_placement = (
-        phase.placement(load_graph(channel, phase.model, phase.define)) if phase else None
-    )
+    prompt_placement = phase.placement(load_graph(channel, phase)) if phase else None
     with _alone(channel):
         return measure_tokens(
             name,
@@ -203,7 +201,7 @@ def generate(
 
 def accuracy(channel: Channel, recipe: Recipe) -> Accuracy:
     """Compares every tensor of a plan with the unsplit model; see ``measure_accuracy``."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = load_graph(channel, recipe)
     placement, inputs = recipe.placement(graph), random_inputs(graph)
     reference = unsplit_reference(placement, inputs)
     return measure_accuracy(
@@ -229,7 +227,7 @@ def profile(
     channel: Channel, recipe: Recipe, seconds: float, threads: int = 0
 ) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = load_graph(channel, recipe)
     with _alone(channel):
         return _profile(channel, graph, load_devices(recipe.devices), seconds, threads)
 
@@ -245,7 +243,7 @@ def tune(
     channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0
 ) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = load_graph(channel, recipe)
     devices = load_devices(recipe.devices)
     with _alone(channel):
         if unprofiled(graph, devices):
