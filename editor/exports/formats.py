@@ -348,7 +348,7 @@ FORMATS: dict[str, Format] = {
     ),
     "model-explorer": Format(
         "device, time and reason of each op as node data of Model Explorer",
-        "editor.exports.model_explorer:write_model_explorer",
+        "editor.exports.dot:write_model_explorer",
         "Model Explorer: node data",
     ),
 }
