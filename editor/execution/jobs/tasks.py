@@ -38,12 +38,17 @@ from editor.runtimes.registry import capability
 from editor.sandbox.worker import Channel
 
 
-def load_graph(channel: Channel, recipe: Recipe) -> Graph:
-    """Parses the model of a recipe, whose file must still be the same."""
-    channel.step(f"reading {Path(recipe.model).name}")
-    graph = load_model(recipe.model, recipe.define)
+def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
+    """Parses a model file."""
+    channel.step(f"reading {Path(model).name}")
+    graph = load_model(model, define)
     remember(graph)
-    return check_same(graph, recipe.sha256)
+    return graph
+
+
+def _graph_of(channel: Channel, recipe: Recipe) -> Graph:
+    """The model of a recipe, whose file must still be the same."""
+    return check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
 
 
 def remember(graph: Graph) -> None:
@@ -179,10 +184,10 @@ def generate(
     inputs: str | None = None,
 ) -> TokenBenchmark:
     """Measures a plan as it generates; see ``measure_tokens``."""
-    graph = load_graph(channel, recipe)
+    graph = _graph_of(channel, recipe)
     given = read_inputs(graph, Path(inputs), some=True) if inputs else None
     phase = recipe.prompt
-    prompt_placement = phase.placement(load_graph(channel, phase)) if phase else None
+    prompt_placement = phase.placement(_graph_of(channel, phase)) if phase else None
     with _alone(channel):
         return measure_tokens(
             name,
@@ -201,7 +206,7 @@ def generate(
 
 def accuracy(channel: Channel, recipe: Recipe) -> Accuracy:
     """Compares every tensor of a plan with the unsplit model; see ``measure_accuracy``."""
-    graph = load_graph(channel, recipe)
+    graph = _graph_of(channel, recipe)
     placement, inputs = recipe.placement(graph), random_inputs(graph)
     reference = unsplit_reference(placement, inputs)
     return measure_accuracy(
@@ -227,7 +232,7 @@ def profile(
     channel: Channel, recipe: Recipe, seconds: float, threads: int = 0
 ) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
-    graph = load_graph(channel, recipe)
+    graph = _graph_of(channel, recipe)
     with _alone(channel):
         return _profile(channel, graph, load_devices(recipe.devices), seconds, threads)
 
@@ -243,7 +248,7 @@ def tune(
     channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0
 ) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
-    graph = load_graph(channel, recipe)
+    graph = _graph_of(channel, recipe)
     devices = load_devices(recipe.devices)
     with _alone(channel):
         if unprofiled(graph, devices):
