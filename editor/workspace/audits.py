@@ -21,6 +21,7 @@ from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.proposed_sizes import sizes_text, with_all_sizes
+from editor.groups import grouped
 from editor.imports.affinity_files import ImportedAffinities
 from editor.imports.matching import Layer, label_of
 from editor.imports.placements import of_layers
@@ -578,9 +579,7 @@ def text_of(found: Audit) -> str:
 
 def by_reason(astray: Sequence[AuditedOp]) -> list[list[AuditedOp]]:
     """Ops that are on another device than was wanted, those of one reason together; the most ops first."""
-    groups: dict[tuple[str, str, str], list[AuditedOp]] = {}
-    for op in astray:
-        groups.setdefault((op.wanted, op.actual, need_of(op.reason)), []).append(op)
+    groups = grouped(((op.wanted, op.actual, need_of(op.reason)), op) for op in astray)
     return sorted(groups.values(), key=len, reverse=True)
 
 

@@ -18,6 +18,7 @@ from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested, topological_ranks
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.graph.states import states_of
+from editor.groups import grouped
 from editor.text import end_of_name, pluralize, shortened
 from editor.web.drawing.elements import (
     NODE_HEIGHT,
@@ -103,9 +104,7 @@ def terminal_edge(graph: Graph, terminal: Terminal, place: int, source: str, tar
 
 def _alike(graph: Graph, tensors: Sequence[int]) -> list[list[int]]:
     """Tensors by node, in the order of the first of each."""
-    groups: dict[str, list[int]] = {}
-    for tensor in tensors:
-        groups.setdefault(_before_number(graph.tensor_names[tensor]), []).append(tensor)
+    groups = grouped((_before_number(graph.tensor_names[tensor]), tensor) for tensor in tensors)
     found: list[list[int]] = []
     for start, group in groups.items():
         found += [group] if start and len(group) >= _MANY_ALIKE else [[tensor] for tensor in group]
@@ -526,10 +525,9 @@ def _grouped(
             _shape(edge, number in drawing.faint, bends_of.get(number))
             number += 1
         edges.append(edge)
-    inside: dict[int, list[tuple[float, float]]] = {}
-    for place_of_node, numbers in zip(places, boxes, strict=True):
-        for number in numbers:
-            inside.setdefault(number, []).append(place_of_node)
+    inside = grouped(
+        (number, place) for place, numbers in zip(places, boxes, strict=True) for number in numbers
+    )
     ways = [
         [places[source[i]], *drawing.bends.get(i, ()), places[target[i]]]
         for i in range(len(source))
