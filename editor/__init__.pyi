@@ -1,4 +1,6 @@
 from .advice.advice import Advice as Advice
+from .arguments import Requirement as Requirement
+from .arguments import parse_requirement as parse_requirement
 from .devices.device import Device as Device
 from .devices.device import Link as Link
 from .devices.discovery import AvailableDevice as AvailableDevice
@@ -50,13 +52,14 @@ from .graph.loading import load_model as load_model
 from .graph.states import Lengths as Lengths
 from .imports.device_figures import ProfileReport as ProfileReport
 from .imports.matching import Unmatched as Unmatched
+from .imports.placements import ImportReport as ImportReport
 from .kinds import Basis as Basis
 from .kinds import Kind as Kind
 from .placement.choices import Aim as Aim
 from .placement.choices import PolicyName as PolicyName
 from .placement.choices import SubgraphRuleName as SubgraphRuleName
+from .placement.chosen_costs import Energy as Energy
 from .placement.device_map import DeviceMap as DeviceMap
-from .placement.energy import Energy as Energy
 from .placement.kept import Recipe as Recipe
 from .placement.placement import DeviceVerdict as DeviceVerdict
 from .placement.placement import Explanation as Explanation
@@ -83,7 +86,6 @@ from .workspace.diffs import OpChange as OpChange
 from .workspace.diffs import OpPair as OpPair
 from .workspace.diffs import WeightChange as WeightChange
 from .workspace.diffs import diff as diff
-from .workspace.importing import ImportReport as ImportReport
 from .workspace.model_set import Member as Member
 from .workspace.model_set import ModelSet as ModelSet
 from .workspace.model_set import SharedDevice as SharedDevice
@@ -94,8 +96,6 @@ from .workspace.phases import Phases as Phases
 from .workspace.plan import Plan as Plan
 from .workspace.plan import load_plan as load_plan
 from .workspace.plan import partition as partition
-from .workspace.requirements import Requirement as Requirement
-from .workspace.requirements import parse_requirement as parse_requirement
 from .workspace.sizes import AtSizes as AtSizes
 
 __version__: str

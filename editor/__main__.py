@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from editor import limits, terminal
-from editor.arguments import KEEP_FUNCTIONS
+from editor.arguments import KEEP_FUNCTIONS, REQUIREMENT_FORM, parse_requirement
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES, by_devices, usage
 from editor.imports.formats import words
@@ -24,8 +24,6 @@ from editor.sandbox.watch import fork
 from editor.startup import protect_children
 from editor.text import parse_bytes, parse_seconds
 from editor.version import VERSION
-from editor.workspace.requirements import FORM as REQUIREMENT
-from editor.workspace.requirements import parse_requirement
 
 Command = Callable[[argparse.Namespace], int]
 _INPUTS = (
@@ -788,7 +786,7 @@ _setting = _checked(lambda text: _pair(text.partition("=")), "NAME=VALUE")
 _size = _checked(_sized, "NAME=NUMBER")
 _times = _checked(_counted, "MODEL=N; write the runs for one answer, such as decoder=64")
 _bytes = _checked(parse_bytes, "a number of bytes; write 1MB, 500kB or 1000000")
-_requirement = _checked(parse_requirement, REQUIREMENT)
+_requirement = _checked(parse_requirement, REQUIREMENT_FORM)
 _seconds = _checked(parse_seconds, "a time; write 12ms or 0.012")
 
 

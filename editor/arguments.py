@@ -1,13 +1,15 @@
-"""Arguments of public functions: what has the wrong type is named, before an inner line fails at it."""
+"""Arguments of public functions: what has the wrong type is named, before an inner line fails at it; requirements as text."""
 
 from __future__ import annotations
 
 import difflib
 import operator
 import os
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from editor.errors import EditorError
 
@@ -90,3 +92,32 @@ def as_seconds(value: object, what: str, most: float) -> float:
     if not isinstance(value, float | int) or not 0 < value <= most:
         raise EditorError(f"{what} must be more than 0 and at most {most:g}, not {shown(value)}")
     return float(value)
+
+
+_REQUIREMENT = re.compile(
+    r"\s*(?P<device>[^\s<>=%](?:[^<>=%]*[^\s<>=%])?)\s*>=\s*(?P<share>\d{1,3}(?:\.\d{1,6})?)\s*%\s*(?:of\s+)?(?P<of>time|ops)\s*"
+)
+REQUIREMENT_FORM = "a requirement; write 'GPU >= 95% of time' or 'GPU >= 95% of ops'"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """The least share of a model that a device must run."""
+
+    device: str
+    """Its name, or a label such as ``GPU``."""
+    share: float
+    """From 0 to 1."""
+    of: Literal["time", "ops"]
+
+    def __str__(self) -> str:
+        return f"{self.device} >= {self.share * 100:.6g}% of {self.of}"
+
+
+def parse_requirement(text: str) -> Requirement | None:
+    """The requirement that a text states; None where it states none."""
+    match = _REQUIREMENT.fullmatch(text)
+    if match is None or float(match["share"]) > 100:
+        return None
+    share = float(match["share"]) / 100
+    return Requirement(match["device"], share, "time" if match["of"] == "time" else "ops")

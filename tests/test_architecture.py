@@ -275,7 +275,7 @@ def test_one_module_uses_what_only_linux_has() -> None:
         r"\bpthread_sigmask\b|import resource\b"
     )
     found = {p.stem for p in modules().values() if only_there.search(p.read_text())}
-    assert found <= {"operating_system", "access"}
+    assert found <= {"operating_system", "security"}
 
 
 def test_private_parts_of_libraries_are_used_in_one_place() -> None:

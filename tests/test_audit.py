@@ -16,9 +16,9 @@ from conftest import EXAMPLES, ROOT, run
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import editor
+from editor.arguments import parse_requirement
 from editor.errors import EditorError
 from editor.workspace.audits import _result, text_of
-from editor.workspace.requirements import parse_requirement
 
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
 CPU = "CPUExecutionProvider"

@@ -665,7 +665,7 @@ export interface Imported {
   };
 }
 /**
- * The whole model as packed arrays, see `drawing.map`.
+ * The whole model as packed arrays, see `map_data` of `drawing.panes`.
  */
 export interface MapData {
   count: number;

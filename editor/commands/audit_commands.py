@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import editor
-from editor.commands.answers import NOT_MET, answer, tell_notes
 from editor.errors import EditorError
 from editor.files import json_text, write_atomic
 from editor.kinds import too_close
+from editor.terminal import NOT_MET, answer, tell_notes
 from editor.text import csv_text, human_seconds, pluralize
 from editor.workspace import audits, diffs
 from editor.workspace.diffs import ModelDiff

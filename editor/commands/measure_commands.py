@@ -13,7 +13,6 @@ from typing import Any
 from tqdm import tqdm
 
 import editor
-from editor.commands.answers import answer, answer_or_write, tell_notes
 from editor.errors import ExecutionError
 from editor.execution.adapter_kit import check_runtime
 from editor.execution.inputs import read_inputs
@@ -39,7 +38,7 @@ from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
 from editor.runtimes.machines.connection import connection_of
 from editor.sandbox.jobs import Job
-from editor.terminal import printable, unprotected
+from editor.terminal import answer, answer_or_write, printable, tell_notes, unprotected
 from editor.text import csv_text, human_seconds, pluralize
 from editor.workspace.plan import Plan
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import editor
-from editor.commands.answers import answer, answer_or_write, tell_notes, tell_written
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
@@ -29,7 +28,7 @@ from editor.imports.profile_files import times_in
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.chosen_costs import costs_of_plan, streams
 from editor.placement.costs import estimate
-from editor.placement.device_profile import basis_of, costs_of, load_profile
+from editor.placement.device_profile import basis_of, costs_of, unprofiled
 from editor.placement.fallbacks import chosen_elsewhere, fallbacks
 from editor.placement.placement import Settings, solve
 from editor.placement.remarks import remarks, wrong_types
@@ -37,7 +36,14 @@ from editor.placement.rules import load_rules, match_counts, nearest_type, rule_
 from editor.placement.state_memory import state_memory
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.connection import directory
-from editor.terminal import printable, unprotected
+from editor.terminal import (
+    answer,
+    answer_or_write,
+    printable,
+    tell_notes,
+    tell_written,
+    unprotected,
+)
 from editor.text import counted, human_bytes, human_seconds, in_words, pluralize, shortened
 from editor.workspace import plan_file
 from editor.workspace.folders import uploads_of
@@ -80,7 +86,7 @@ def summary(plan: Plan) -> dict[str, Any]:
             for device in plan.devices
         ],
         "subgraphs": len(plan.subgraphs),
-        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "transfers": division.transfer_count,
         "bytes_moved": division.bytes_moved,
         "unknown_transfers": division.unknown_transfers,
         "latency": placement.price(costs).total,
@@ -124,9 +130,9 @@ def print_summary(plan: Plan) -> None:
             f"{assignment.objective_name}: {assignment.human(assignment.objective)} ({kind}){proof}"
         )
     division = plan.placement.division
-    transfers = sum(len(b.to_devices) for b in division.boundaries)
     print(
-        f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(transfers, 'transfer')}, {division.moved_text} moved per run"
+        f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(division.transfer_count, 'transfer')}, "
+        f"{division.moved_text} moved per run"
     )
     if (energy := plan.energy()) is not None:
         print(f"energy: {energy} ({energy.basis})")
@@ -235,10 +241,7 @@ def print_profile_report(plan: Plan, report: ProfileReport, to: TextIO) -> None:
     """Prints what an imported profile covers, and which devices still lack one."""
     print(f"{report.device}: {report.text}", file=to)
     tell_notes(report.problems(_SHOWN))
-    missing = [
-        d.name for d in plan.devices if not d.planned and load_profile(plan.graph, d) is None
-    ]
-    if missing:
+    if missing := unprofiled(plan.graph, plan.devices):
         print(
             f"note: no profile of {', '.join(missing)} yet; costs from profiles need it: `python -m editor profile PLAN`, or "
             "import one",

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import editor
-from editor.commands.answers import NOT_MET, tell_notes
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
 from editor.files import file_state
 from editor.placement.chosen_costs import costs_of_plan
+from editor.terminal import NOT_MET, tell_notes
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan

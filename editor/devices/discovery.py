@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from editor.devices.device import Link
-from editor.devices.properties import Property
+from editor.devices.device import Link, Property
 from editor.text import human_bytes
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from editor import custom_ops
 from editor.arguments import did_you_mean
-from editor.devices.device import Device
+from editor.devices.device import WAY_OUT, Device, property_problem
 from editor.devices.discovery import (
     Target,
     known_names,
@@ -31,7 +31,6 @@ from editor.devices.discovery import (
     unusable_runtimes,
 )
 from editor.devices.keys import KEYS
-from editor.devices.properties import WAY_OUT, property_problem
 from editor.devices.published import Published, preset, preset_names
 from editor.errors import DeviceTableError, EditorError
 from editor.limits import is_trusted

@@ -23,8 +23,7 @@ from editor.graph.graph import TensorKind
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import CompileOptions, Value, summarize_error
-from editor.runtimes.lessons import keep_lessons
-from editor.runtimes.registry import stand_in
+from editor.runtimes.registry import keep_lessons, stand_in
 from editor.text import pluralize
 
 _MOST_TRIALS, _MOST_SECONDS = 300, 60.0

@@ -16,9 +16,9 @@ from typing import Any
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import open_submodels
+from editor.exports.kept_off import shortfall
 from editor.exports.model_copy import write_submodel
 from editor.exports.onnxruntime import runs_on
-from editor.exports.shortfall import shortfall
 from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.states import states_of

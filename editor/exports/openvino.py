@@ -15,8 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExportError
+from editor.exports.kept_off import shortfall
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
-from editor.exports.shortfall import shortfall
 from editor.files import copy_atomic, json_text, safe_stem, write_atomic
 from editor.graph.external_data import locations_of
 from editor.graph.flops import op_flops

@@ -16,19 +16,17 @@ from editor.errors import ExportError
 from editor.exports.benchmark_file import doubt_of, read_measurement, results_in
 from editor.exports.dot import device_colour, text_colour
 from editor.exports.first_page import (
+    ERROR_HEAD,
+    accuracy_in_words,
     boxes,
     doubt_of_estimates,
+    error_cells,
     first_page,
+    headline,
+    measured_in_words,
     op_facts,
     runtimes,
     shapes_in_words,
-)
-from editor.exports.measured_words import (
-    ERROR_HEAD,
-    accuracy_in_words,
-    error_cells,
-    headline,
-    in_words,
 )
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
@@ -41,12 +39,12 @@ from editor.placement.chosen_costs import (
     aimed_rate,
     assumed_speeds,
     costs_of_plan,
+    energy_of,
     left_out,
     source_of_figures,
 )
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
-from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at
@@ -157,7 +155,7 @@ def report_of(
         "totals": {
             "subgraphs": len(placement.subgraphs),
             "boundaries": len(division.boundaries),
-            "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "transfers": division.transfer_count,
             "bytes_moved": division.bytes_moved,
             "pins": len(placement.settings.pins),
             "ruled": len(placement.constraints.ruled),
@@ -400,7 +398,7 @@ def _first_page_lines(report: Mapping[str, Any]) -> Iterator[str]:
             "",
             "## Measurement" if report["measurement"]["kind"] == Kind.MEASUREMENT else "## Outputs",
             "",
-            *(f"- {_cell(line)}" for line in in_words(report)),
+            *(f"- {_cell(line)}" for line in measured_in_words(report)),
         ]
     if report["accuracy"]:
         yield from _accuracy_lines(report["accuracy"])
@@ -674,7 +672,7 @@ def _layout(
         "tight": placement.run_memory.over_with_runtimes,
         "fits": full_at(placement),  # tokens of context; none where nothing grows
         "boxes": boxes(placement),
-        "measured": in_words(report),
+        "measured": measured_in_words(report),
         "accuracy": accuracy_in_words(report["accuracy"]) if report["accuracy"] else [],
         "device": [number[int(d)] for d in placement.device_of_op[ops]],
         **placed(placement, ops, reasons),

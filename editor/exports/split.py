@@ -17,10 +17,10 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import Cutter, cut, open_submodels
 from editor.execution.invented_values import MANNERS, Inventor
+from editor.exports.kept_off import shortfall
 from editor.exports.model_copy import check_weights, script_of, write_submodel
 from editor.exports.onnxruntime import custom_ops_of, provider_notes, providers_of, runs_on
 from editor.exports.openvino import openvino_name, properties_of
-from editor.exports.shortfall import shortfall
 from editor.files import json_text, replace, write_atomic, writing
 from editor.graph.graph import Graph
 from editor.graph.static_values import is_static

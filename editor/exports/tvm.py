@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.devices.device import Device
+from editor.exports.kept_off import shortfall
 from editor.exports.model_copy import fold, open_copy, script_of, write_model
-from editor.exports.shortfall import shortfall
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 

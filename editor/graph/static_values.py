@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -396,7 +395,7 @@ class _Folding:
         types = {}
         for name in node.input:
             kind, shape = self.values.get(name, ("", None))
-            if name and not (code := _code(kind)):
+            if name and not (code := element_type(kind)):
                 return
             if name:
                 types[name] = _type(code, shape)
@@ -449,8 +448,3 @@ def _type(code: int, shape: Shape | None) -> TypeProto:
     return helper.make_tensor_type_proto(
         code, None if shape is None else [None if d == "?" else d for d in shape]
     )
-
-
-@lru_cache(maxsize=64)
-def _code(kind: str) -> int:
-    return element_type(kind)

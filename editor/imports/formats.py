@@ -46,8 +46,8 @@ FORMATS: dict[str, ImportFormat] = {
     "trace": ImportFormat(
         "ONNX Runtime's profile",
         (".json",),
-        f"{_IN}onnxruntime_trace:read_trace",
-        sniff=f"{_IN}onnxruntime_trace:is_trace",
+        f"{_IN}placements:read_trace",
+        sniff=f"{_IN}placements:is_trace",
         times=True,
     ),
     "trtexec": ImportFormat(
@@ -134,7 +134,7 @@ FORMATS: dict[str, ImportFormat] = {
         "ONNX Runtime's profile, for where each op ran",
         (".json",),
         f"{_IN}placements:read_profile",
-        sniff=f"{_IN}onnxruntime_trace:is_trace",
+        sniff=f"{_IN}placements:is_trace",
     ),
     "assignment": ImportFormat(
         "the assignment that ONNX Runtime recorded",

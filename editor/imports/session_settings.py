@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from editor.devices.properties import Property, property_problem
+from editor.devices.device import Property, property_problem
 from editor.errors import EditorError, PlanError
 from editor.files import inside, read_json
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER, NOT_PASSED, SESSION

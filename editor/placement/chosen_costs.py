@@ -1,20 +1,25 @@
-"""The costs that a plan is priced by: estimated or profiled, for latency or throughput."""
+"""The costs that a plan is priced by, estimated or profiled, for latency or throughput; and the energy by them.
+
+The energy of a placement is the seconds that each device works, times the watts that its table states.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from editor.devices.device import Device
 from editor.graph.graph import Graph
-from editor.kinds import Basis
+from editor.kinds import Basis, basis_of_energy
 from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of, streamed_bytes
 from editor.placement.device_profile import basis_of, best_source, costs_of, load_profile
 from editor.placement.placement import Placement, Settings
-from editor.text import by_times, human_bytes, human_seconds, joined, off_by
+from editor.text import by_times, human_bytes, human_joules, human_seconds, joined, off_by
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -254,3 +259,56 @@ def unprofiled(placement: Placement, costs: Costs) -> list[str]:
     """Devices of the plan that have nothing but an estimate, where others of the table have a profile."""
     used = placement.used_numbers if any(costs.profiled) else []
     return [placement.devices[d].name for d in used if not costs.profiled[d]]
+
+
+@dataclass(frozen=True)
+class Energy:
+    """The energy of one run."""
+
+    joules: Mapping[str, float]
+    """Device -> joules while it works; of the devices that the plan uses and whose watts are stated"""
+    unstated: tuple[str, ...]
+    """Devices that the plan uses and whose watts are not stated"""
+    basis: Basis
+
+    @property
+    def total(self) -> float | None:
+        """Joules of all devices; None where the watts of one of them are not stated."""
+        return None if self.unstated else sum(self.joules.values())
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {human_joules(joules)}" for name, joules in self.joules.items())
+        if self.total is None:
+            return f"{parts}; without {' and '.join(self.unstated)}, whose power is not stated"
+        return parts if len(self.joules) == 1 else f"{human_joules(self.total)} ({parts})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Data for JSON."""
+        return {
+            "joules": self.total,
+            "devices": dict(self.joules),
+            "unstated": list(self.unstated),
+            "kind": self.basis.kind,
+        }
+
+
+def energy_of(placement: Placement, costs: Costs, basis: Basis) -> Energy | None:
+    """The energy of one run; None where the table states the watts of no device that the plan uses.
+
+    Args:
+        placement: the plan.
+        costs: times.
+        basis: what these are called.
+    """
+    joules = joules_of(placement, costs)
+    unstated = tuple(d.name for d in placement.used_devices if d.power is None)
+    return Energy(joules, unstated, basis_of_energy(basis)) if joules else None
+
+
+def joules_of(placement: Placement, costs: Costs) -> dict[str, float]:
+    """Device -> joules of one run; of the devices that it uses and whose watts are stated."""
+    used = [(number, placement.devices[number]) for number in placement.used_numbers]
+    if all(device.power is None for _, device in used):
+        return {}
+    seconds = placement.busy_seconds(costs)
+    return {d.name: float(seconds[number]) * d.power for number, d in used if d.power is not None}

@@ -18,6 +18,7 @@ from editor.devices.keys import KEYS
 from editor.devices.published import need_of, reason_of_all
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
+from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph
 from editor.placement.rules import Rule, apply_rules, label_mask, ops_decided
 from editor.runtimes.base import Capability
@@ -44,6 +45,11 @@ class Constraints:
     capabilities: tuple[Capability, ...]
     ruled: Mapping[int, str]
     """Op -> text that names the rules applied to it."""
+
+    @property
+    def memory_limits(self) -> Floats:
+        """[device] bytes that may be used there; infinite where no limit is stated."""
+        return np.array([np.inf if d.memory is None else float(d.memory) for d in self.devices])
 
     def ops_of_rules(self, rules: Sequence[Rule]) -> list[list[int]]:
         """[rule] the ops that it decides; the rules are those that these constraints were made with."""

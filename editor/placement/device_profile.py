@@ -166,6 +166,11 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
     return _read(profile_path(graph, device))
 
 
+def unprofiled(graph: Graph, devices: Sequence[Device]) -> list[str]:
+    """Names of the real devices of which no profile of the model is stored."""
+    return [d.name for d in devices if not d.planned and load_profile(graph, d) is None]
+
+
 def has_profile_at(graph: Graph, devices: Sequence[Device], define: Mapping[str, int]) -> bool:
     """Whether a profile of a model at these sizes is stored of one of the devices; it is not read."""
     return any(profile_path(graph, device, define).is_file() for device in devices)

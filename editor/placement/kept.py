@@ -19,7 +19,7 @@ from editor.graph.model_file import check_same
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.task import Assignment
 from editor.placement.rules import label_mask
-from editor.runtimes.lessons import lessons
+from editor.runtimes.registry import lessons
 
 
 def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:

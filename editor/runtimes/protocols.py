@@ -14,9 +14,8 @@ from typing import Protocol, runtime_checkable
 
 from onnx import ModelProto
 
-from editor.devices.device import Device
+from editor.devices.device import Device, Property
 from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
-from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     Capability,

@@ -2,30 +2,33 @@
 
 Other packages offer a runtime by the entry-point group ``hetero_editor.runtimes``; its value is a function
 or class that returns an object of the protocol ``Runtime``. A package that fails to load is listed as
-unusable, with its reason, and nothing else suffers.
+unusable, with its reason, and nothing else suffers. What failed runs have taught is kept per model, sizes and device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
 
 from editor import custom_ops
 from editor.devices.device import Device
 from editor.devices.discovery import UnusableRuntime
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError
+from editor.files import cache_folder, keep_json, kept_json
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
 from editor.groups import firsts
 from editor.runtimes.base import Capability
-from editor.runtimes.lessons import lessons
 from editor.runtimes.protocols import API_VERSION, Runtime
 from editor.sandbox.worker import run
 from editor.startup import installed_folders
+from editor.version import VERSION
 
 ENTRY_POINTS = "hetero_editor.runtimes"
 STAND_INS = {"onnx": "CPU", "openvino": "OpenVINO.CPU"}
@@ -188,3 +191,31 @@ def stand_in(model_format: str = "onnx") -> Device:
 @cache
 def _stand_in(model_format: str) -> Device:
     return load_devices([{"name": "stand-in", "backendName": STAND_INS[model_format]}])[0]
+
+
+_MAX_BYTES = 16 << 20
+
+
+def lessons_path(graph: Graph, device: Device) -> Path:
+    """The file of what was learned about a model on a device; another version of a runtime begins anew."""
+    versions = [
+        next((found.version for found in metadata.distributions(name=name)), "")
+        for name in ("onnxruntime", "openvino")
+    ]
+    identity = repr(
+        (VERSION, versions, device.settings, graph.sha256, sorted(graph.define.items()))
+    )
+    return cache_folder("lessons") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+
+
+def lessons(graph: Graph, device: Device) -> dict[str, str]:
+    """Key of each op that a device is not given again -> the reason."""
+    stored = kept_json(lessons_path(graph, device), _MAX_BYTES)
+    if not isinstance(stored, dict):
+        return {}
+    return {str(k): str(v) for k, v in stored.items() if str(k) in graph.key_index}
+
+
+def keep_lessons(graph: Graph, device: Device, reasons: Mapping[str, str]) -> None:
+    """Adds reasons, op key -> text; where they cannot be written, the next run learns them again."""
+    keep_json(lessons_path(graph, device), {**lessons(graph, device), **reasons})

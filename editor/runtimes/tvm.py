@@ -8,9 +8,8 @@ from typing import Any
 
 from onnx import ModelProto
 
-from editor.devices.device import Device
+from editor.devices.device import Device, Property
 from editor.devices.discovery import AvailableDevice, Target, is_present
-from editor.devices.properties import Property
 from editor.operating_system import cpu_name
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run, contiguous

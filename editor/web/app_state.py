@@ -29,8 +29,7 @@ from editor.errors import (
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.measure.prediction import correct_profiles
-from editor.graph.dimension_meanings import with_total
-from editor.graph.dimension_names import with_names
+from editor.graph.dimension_meanings import with_names, with_total
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same

@@ -12,7 +12,7 @@ from editor.errors import EditorError, WorkspaceError
 from editor.graph.graph import Ints
 from editor.graph.states import what_a_run_makes
 from editor.placement.choices import SUBGRAPH_RULES, policy_choices
-from editor.placement.device_profile import load_profile
+from editor.placement.device_profile import unprofiled
 from editor.text import in_words, pluralize
 from editor.web import messages as m
 from editor.web.app_state import AppState
@@ -281,12 +281,7 @@ def _lost_profile(document: Document, request: m.Edits, before: _Before) -> _Sai
         or before.figures["basis"] == figures_of(document)["basis"]
     ):
         return None
-    names = [
-        d.name
-        for d in document.devices
-        if not d.planned and load_profile(document.graph, d) is None
-    ]
-    if not names:
+    if not (names := unprofiled(document.graph, document.devices)):
         return None
     text = f"Figures are estimates now: there is no profile of {' and '.join(names)} as the table has it."
     return text, notice(text, command=("run-bench-profile", "Profile now"))

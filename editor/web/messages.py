@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from editor.errors import EditorError
 from editor.kinds import Basis
 from editor.text import is_utf8
-from editor.web.drawing.cytoscape_types import Element
+from editor.web.drawing.elements import Element
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -424,7 +424,7 @@ class Panes(TypedDict):
 
 
 class MapData(TypedDict):
-    """The whole model as packed arrays, see `drawing.map`."""
+    """The whole model as packed arrays, see `map_data` of `drawing.panes`."""
 
     count: int
     width: int

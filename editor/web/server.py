@@ -27,7 +27,6 @@ from editor.files import resource_dir
 from editor.sandbox.jobs import JobService
 from editor.sandbox.worker import ENDING, must_end
 from editor.web import controls
-from editor.web.access import Access, other_users
 from editor.web.app_state import AppState
 from editor.web.callbacks import (
     benchmarking,
@@ -42,11 +41,10 @@ from editor.web.callbacks import (
 )
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
-from editor.web.page_files import BUNDLED, Bundles, scoped
+from editor.web.page_files import BUNDLED, Bundles, StaticFileCache, scoped
 from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.routes import add_routes
-from editor.web.security import LOOPBACK, Guard
-from editor.web.static_cache import StaticFileCache
+from editor.web.security import LOOPBACK, Access, Guard, other_users
 from editor.web.uploads import FORMATS
 from editor.workspace.history import Store
 

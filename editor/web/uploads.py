@@ -152,22 +152,16 @@ class Uploads:
         Raises:
             EditorError: there is no model, or more than one plan; the upload is removed.
         """
-        folder, incoming = self._folder_of(upload), self._uploads.get(upload)
-        if incoming is not None and incoming.writing:
-            raise EditorError(_STILL_COMING)
+        folder = self._complete(upload)
         try:
-            files = (
-                sorted(path for path in folder.rglob("*") if path.is_file())
-                if folder.is_dir()
-                else []
-            )
+            files = _files_in(folder)
             if len(files) == 1 and files[0].suffix.lower() == ".zip":
                 archive = files[0].rename(folder.with_suffix(".zip"))
                 try:
                     self._unpack(archive, folder)
                 finally:
                     archive.unlink()
-                files = sorted(path for path in folder.rglob("*") if path.is_file())
+                files = _files_in(folder)
             model = _the_model(files, folder)
             target = self.folder / _digest(files, folder)
             if not target.is_dir():
@@ -189,20 +183,22 @@ class Uploads:
         Raises:
             EditorError: a file is none of them, or cannot be written; the upload is removed.
         """
-        source, incoming = self._folder_of(upload), self._uploads.get(upload)
-        if incoming is not None and incoming.writing:
-            raise EditorError(_STILL_COMING)
+        source = self._complete(upload)
         try:
-            files = (
-                [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
-            )
-            for file in files:
+            for file in _files_in(source):
                 place = next((w for w in wanted if PurePosixPath(w).name == file.name), "")
                 if not place or os.path.lexists(folder / place):
                     raise EditorError(f"the model does not lack {file.name}")
                 copy_atomic(file, inside(folder, place))
         finally:
             self._drop(upload)
+
+    def _complete(self, upload: str) -> Path:
+        """The folder of an upload of which nothing is still to come."""
+        incoming = self._uploads.get(upload)
+        if incoming is not None and incoming.writing:
+            raise EditorError(_STILL_COMING)
+        return self._folder_of(upload)
 
     def _drop(self, upload: str) -> None:
         self._uploads.pop(upload, None)
@@ -311,6 +307,11 @@ def safe_path(name: str) -> Path:
     ):
         raise EditorError(f"the name {name[:80]!r} cannot be used for an uploaded file")
     return Path(*parts)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files in a folder, in order; none where it is not there."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _the_model(files: list[Path], folder: Path) -> Path:

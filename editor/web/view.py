@@ -630,7 +630,7 @@ def figures_of(document: Document) -> Figures:
         "ops": int((division.subgraph_of_op >= 0).sum()),
         "subgraphs": len(division.subgraphs),
         "boundaries": len(division.boundaries),
-        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "transfers": division.transfer_count,
         "moved": division.bytes_moved,
         "unknown": division.unknown_transfers,
         "pins": len(document.placement.settings.pins),

@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from editor.arguments import as_mapping, as_path, as_seconds, did_you_mean
-from editor.devices.device import Device
-from editor.devices.properties import property_problem
+from editor.arguments import Requirement, as_mapping, as_path, as_seconds, did_you_mean
+from editor.devices.device import Device, property_problem
 from editor.devices.published import need_of, reason_of_all
 from editor.devices.table import load_devices
 from editor.errors import EditorError, ModelError, PinError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.proposed_sizes import sizes_text, with_all_sizes
+from editor.groups import grouped
 from editor.imports.affinity_files import ImportedAffinities
 from editor.imports.matching import Layer, label_of
 from editor.imports.placements import of_layers
@@ -34,7 +34,6 @@ from editor.sandbox.worker import run
 from editor.text import counted, pluralize
 from editor.workspace.plan import Plan
 from editor.workspace.recorded import asked_of_hetero, pins_of_all, settings_of_record
-from editor.workspace.requirements import Requirement
 
 _COPY = "Memcpy"
 """Beginning of the type of the nodes that ONNX Runtime adds between providers."""
@@ -379,7 +378,7 @@ def _measured(
     path: Path, trace: Any, devices: Sequence[Device], unchecked: list[str]
 ) -> tuple[dict[str, float], int]:
     """Seconds of a run by device, and how many nodes copy between devices."""
-    from editor.imports.onnxruntime_trace import read_trace
+    from editor.imports.placements import read_trace
 
     times = read_trace(path, trace)
     unchecked += times.notes
@@ -580,9 +579,7 @@ def text_of(found: Audit) -> str:
 
 def by_reason(astray: Sequence[AuditedOp]) -> list[list[AuditedOp]]:
     """Ops that are on another device than was wanted, those of one reason together; the most ops first."""
-    groups: dict[tuple[str, str, str], list[AuditedOp]] = {}
-    for op in astray:
-        groups.setdefault((op.wanted, op.actual, need_of(op.reason)), []).append(op)
+    groups = grouped(((op.wanted, op.actual, need_of(op.reason)), op) for op in astray)
     return sorted(groups.values(), key=len, reverse=True)
 
 

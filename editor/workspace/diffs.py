@@ -28,6 +28,7 @@ from editor.graph.model_diff import (
     weights_of_op,
 )
 from editor.graph.proposed_sizes import sizes_text, with_all_sizes
+from editor.groups import grouped
 from editor.kinds import Kind, too_close
 from editor.placement.choices import PolicyName
 from editor.placement.chosen_costs import costs_of_plan
@@ -593,10 +594,10 @@ def _line(sign: str, op: DiffOp) -> str:
 
 def _pair_lines(pairs: Sequence[OpPair]) -> list[str]:
     """One line for ops of a type that changed alike."""
-    alike: dict[tuple[str, str], list[OpPair]] = {}
-    for pair in pairs:
-        text = "; ".join(map(str, (*pair.changes, *pair.weights)))
-        alike.setdefault((pair.type[0], text), []).append(pair)
+    alike = grouped(
+        ((pair.type[0], "; ".join(map(str, (*pair.changes, *pair.weights)))), pair)
+        for pair in pairs
+    )
     lines = []
     for (kind, text), group in alike.items():
         one, other = group[0].name

@@ -16,6 +16,7 @@ from editor.devices.table_text import table_text
 from editor.errors import Cancelled, EditorError, PinError
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
+from editor.imports.placements import ImportReport
 from editor.placement.choices import policy_label
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
@@ -25,7 +26,6 @@ from editor.placement.placement import Placement, Settings
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.text import pluralize
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
-from editor.workspace.importing import ImportReport
 from editor.workspace.layouts import AUDITED, Layout, LayoutList, MeasuredStep, Progress, tidy_name
 from editor.workspace.plan import Plan
 from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names

@@ -12,9 +12,8 @@ import numpy as np
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.placement.choices import PRESENT
-from editor.placement.chosen_costs import assumed_speeds, source_of_figures
+from editor.placement.chosen_costs import assumed_speeds, joules_of, source_of_figures
 from editor.placement.costs import Costs
-from editor.placement.energy import joules_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.unsplit import on_one_device
 from editor.workspace.recorded import hetero_devices, settings_of_hetero
@@ -229,7 +228,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
         "unknown": division.unknown_transfers,
         "busiest": placement.busiest_seconds(costs),
         "subgraphs": len(placement.subgraphs),
-        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "transfers": division.transfer_count,
         "moved": division.bytes_moved,
         "pins": len(placement.settings.pins),
         "ops": dict(placement.op_counts),

@@ -45,10 +45,9 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.graph.states import Lengths
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
-from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.chosen_costs import Energy, costs_of_plan, energy_of
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
-from editor.placement.energy import Energy, energy_of
 from editor.placement.kept import Recipe, learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
@@ -67,7 +66,7 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.measure.figures import BenchmarkResult
     from editor.exports.reproduction import Reproduction
     from editor.imports.device_figures import ProfileReport
-    from editor.workspace.importing import ImportReport
+    from editor.imports.placements import ImportReport
     from editor.workspace.phases import Phases
     from editor.workspace.sizes import AtSizes
     from editor.workspace.widget import PlanWidget
@@ -196,7 +195,7 @@ class Plan:
         Raises:
             PlanError: the file cannot be read.
         """
-        from editor.workspace.importing import with_affinities
+        from editor.imports.placements import with_affinities
 
         placement, report = with_affinities(self.placement, path)
         return Plan(placement), report
@@ -376,7 +375,7 @@ class Plan:
             made = accuracy.unsplit_reference(self.placement, values, threads)
         elif isinstance(reference, Mapping):
             known = as_mapping(reference, "the reference", ExecutionError)
-            made = accuracy.given_reference(self.placement, known, "the given values")
+            made = accuracy.given_reference(self.placement, known)
         else:
             original = (
                 reference
@@ -479,7 +478,7 @@ class Plan:
             of_this = {name: given[name] for name in ("measured", "accuracy") if name in given}
             return write_comparison(layouts, folder, self.stamp, **of_this)
         if "plans" in given:
-            from editor.exports.model_package import write_model_package as write
+            from editor.exports.onnxruntime import write_model_package as write
 
             return write(self.placement, folder, self.stamp, self._others(given["plans"]))
         if form == "genai" and self.prompt is not None:

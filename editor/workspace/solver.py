@@ -18,8 +18,7 @@ from editor.placement.device_profile import profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.rules import parse_rules
 from editor.runtimes.base import Capability
-from editor.runtimes.lessons import lessons_path
-from editor.runtimes.registry import capability
+from editor.runtimes.registry import capability, lessons_path
 from editor.text import shortened
 
 TEXT = "devices_text"

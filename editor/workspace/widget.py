@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
 from editor.exports.dot import device_colour, text_colour
-from editor.exports.measured_words import headline
+from editor.exports.first_page import headline
 from editor.exports.report import drawing_of, drawn_ops, placed, report_of
 from editor.text import as_utf8, pluralize
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 import editor
 from editor.devices.table import load_devices
-from editor.graph.bodies import bodies_of
+from editor.graph.graph import bodies_of
 from editor.placement.placement import Settings
 from editor.workspace.history import Store
 from editor.workspace.solver import first_decisions

@@ -16,8 +16,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 import editor
 from editor.graph.scopes.tree import scopes_of
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
-from editor.web.drawing.spans import ops_of
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, ops_of
 from editor.workspace.document import Document
 
 

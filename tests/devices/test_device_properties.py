@@ -11,8 +11,8 @@ import pytest
 from conftest import EXAMPLES, run, write_dag
 
 import editor
+from editor.devices.device import Property, property_problem
 from editor.devices.discovery import sources
-from editor.devices.properties import Property, property_problem
 from editor.environment import TRUST
 
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"

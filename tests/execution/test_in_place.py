@@ -12,9 +12,9 @@ from decoders import fused_decoder, plain_decoder
 
 import editor
 from editor.execution.executor import compile_placement, compile_whole
+from editor.execution.generation import given_to, in_place
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark
-from editor.execution.measure.in_place import given_to, in_place
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.turns import Contender
 from editor.graph.states import sizes_of_step, states_of

@@ -13,7 +13,7 @@ from editor.placement.search import search
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.map import map_data
+from editor.web.drawing.panes import map_data
 from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store
 

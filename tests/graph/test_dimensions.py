@@ -12,7 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.__main__ import main
-from editor.graph.dimension_names import sizes_apart, sizes_in_words, with_names, words_of_dimension
+from editor.graph.dimension_meanings import (
+    sizes_apart,
+    sizes_in_words,
+    with_names,
+    words_of_dimension,
+)
 from editor.graph.dimensions import Dimensions, Expression
 
 

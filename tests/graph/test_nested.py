@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from editor.graph.layout.layered import READABLE, Wrap
 from editor.graph.layout.nested import Box, NestedDrawing, draw_nested, topological_ranks
-from editor.web.drawing.cytoscape_types import EdgeData
-from editor.web.drawing.elements import segments
+from editor.web.drawing.elements import EdgeData, ops_of, segments, spans
 from editor.web.drawing.preview import _bends
-from editor.web.drawing.spans import ops_of, spans
 
 SIZE = (128.0, 38.0)
 Drawn = tuple[list[tuple[int, int]], list[tuple[int, ...]], NestedDrawing]

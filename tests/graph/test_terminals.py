@@ -18,8 +18,7 @@ from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.graph.scopes.tree import scopes_of
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.cytoscape_types import Edge, Node, Position
-from editor.web.drawing.elements import split
+from editor.web.drawing.elements import Edge, Node, Position, split
 from editor.workspace.document import Document
 
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from editor.commands.answers import NOT_MET
 from editor.devices.keys import KEYS
 from editor.environment import VARIABLES
 from editor.placement.choices import OPTIONS, POLICIES
+from editor.terminal import NOT_MET
 from editor.web.panels.words import WORDS
 
 sys.path.append(str(ROOT / "docs" / "_tools"))

@@ -47,7 +47,7 @@ from make import Shape, make
 from editor.execution.executor import compile_placement
 from editor.execution.generation import Generator
 from editor.execution.invented_inputs import random_inputs
-from editor.execution.measure.in_place import in_place
+from editor.execution.generation import in_place
 from editor.execution.measure.profile import profile_all
 from editor.graph.states import sizes_of_step, states_of
 

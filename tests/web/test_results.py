@@ -19,8 +19,8 @@ from editor.placement.choices import PRESENT
 from editor.web.panels.benchmark_panel import result_view, tokens_view, tuned_view, versus_chart
 from editor.web.panels.charts import PLAN_COLOUR
 from editor.web.panels.layout_figures import noisy_mark
+from editor.web.runs import tokens_to_keep
 from editor.workspace.history import Run
-from editor.workspace.kept_runs import tokens_to_keep
 
 
 @pytest.fixture(scope="module")

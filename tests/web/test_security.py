@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from pages import Server
 
-from editor.web.access import Access, other_users
-from editor.web.security import Guard
+from editor.web.security import Access, Guard, other_users
 
 
 def ask(

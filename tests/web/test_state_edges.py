@@ -10,8 +10,7 @@ from decoders import plain_decoder
 import editor
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
-from editor.web.drawing.cytoscape_types import Edge, Node
-from editor.web.drawing.elements import elements, split
+from editor.web.drawing.elements import Edge, Node, elements, split
 from editor.web.drawing.state_edges import edges_between_ops, edges_between_terminals
 
 

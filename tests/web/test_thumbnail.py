@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from editor.web.drawing.thumbnail import WIDTH, keep_thumbnail, thumbnail_of, thumbnail_svg
+from editor.web.drawing.ribbon import WIDTH, keep_thumbnail, thumbnail_of, thumbnail_svg
 from editor.web.messages import Ribbon, RibbonPart
 
 

@@ -30,7 +30,7 @@ from editor.files import cache_folder, file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
-from editor.placement.device_profile import DeviceProfile, load_profile
+from editor.placement.device_profile import DeviceProfile, unprofiled
 from editor.placement.kept import Recipe
 from editor.placement.placement import Placement
 from editor.runtimes.base import Capability
@@ -44,6 +44,11 @@ def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph
     graph = load_model(model, define)
     remember(graph)
     return graph
+
+
+def _graph_of(channel: Channel, recipe: Recipe) -> Graph:
+    """The model of a recipe, whose file must still be the same."""
+    return check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
 
 
 def remember(graph: Graph) -> None:
@@ -179,12 +184,10 @@ def generate(
     inputs: str | None = None,
 ) -> TokenBenchmark:
     """Measures a plan as it generates; see ``measure_tokens``."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = _graph_of(channel, recipe)
     given = read_inputs(graph, Path(inputs), some=True) if inputs else None
     phase = recipe.prompt
-    prompt_placement = (
-        phase.placement(load_graph(channel, phase.model, phase.define)) if phase else None
-    )
+    prompt_placement = phase.placement(_graph_of(channel, phase)) if phase else None
     with _alone(channel):
         return measure_tokens(
             name,
@@ -203,7 +206,7 @@ def generate(
 
 def accuracy(channel: Channel, recipe: Recipe) -> Accuracy:
     """Compares every tensor of a plan with the unsplit model; see ``measure_accuracy``."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = _graph_of(channel, recipe)
     placement, inputs = recipe.placement(graph), random_inputs(graph)
     reference = unsplit_reference(placement, inputs)
     return measure_accuracy(
@@ -229,7 +232,7 @@ def profile(
     channel: Channel, recipe: Recipe, seconds: float, threads: int = 0
 ) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = _graph_of(channel, recipe)
     with _alone(channel):
         return _profile(channel, graph, load_devices(recipe.devices), seconds, threads)
 
@@ -245,12 +248,12 @@ def tune(
     channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0
 ) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
-    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    graph = _graph_of(channel, recipe)
     devices = load_devices(recipe.devices)
     with _alone(channel):
-        if any(load_profile(graph, d) is None for d in devices if not d.planned):
+        if unprofiled(graph, devices):
             _profile(channel, graph, devices, min(seconds, 2.0), threads)
-        known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
+        known = not unprofiled(graph, devices)
         return find_fastest(
             recipe.placement(graph),
             seconds,

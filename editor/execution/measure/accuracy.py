@@ -218,7 +218,10 @@ def unsplit_reference(
     )
 
 
-def given_reference(placement: Placement, values: Mapping[str, Any], where: str) -> Reference:
+_GIVEN = "the given values"
+
+
+def given_reference(placement: Placement, values: Mapping[str, Any]) -> Reference:
     """Values that somebody has.
 
     Raises:
@@ -230,7 +233,7 @@ def given_reference(placement: Placement, values: Mapping[str, Any], where: str)
     for name, value in values.items():
         if name not in known:
             raise ExecutionError(
-                f"{where}: {name[:200]!r} is no tensor that the model computes (its outputs are {outputs}); "
+                f"{_GIVEN}: {name[:200]!r} is no tensor that the model computes (its outputs are {outputs}); "
                 "name each array after its tensor"
             )
         shape = graph.tensor_shapes[graph.tensor_index[name]]
@@ -240,15 +243,15 @@ def given_reference(placement: Placement, values: Mapping[str, Any], where: str)
             or any(isinstance(d, int) and d != n for d, n in zip(shape, found, strict=True))
         ):
             raise ExecutionError(
-                f"{where}: {name!r} has the shape {'x'.join(map(str, found)) or 'scalar'}, and the model makes "
+                f"{_GIVEN}: {name!r} has the shape {'x'.join(map(str, found)) or 'scalar'}, and the model makes "
                 f"{graph.shape_label(graph.tensor_index[name])}; give values of this model at these sizes"
             )
     if not values:
         raise ExecutionError(
-            f"{where}: has no values; name each array after its tensor ({outputs})"
+            f"{_GIVEN}: has no values; name each array after its tensor ({outputs})"
         )
     return Reference(
-        where,
+        _GIVEN,
         {name: (name,) for name in values},
         lambda _: values,
         precision_of_plan(placement, stand_in(graph.format)),

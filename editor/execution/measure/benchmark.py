@@ -33,11 +33,11 @@ from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_placement, compile_whole
+from editor.execution.generation import in_place
 from editor.execution.inputs import overridden_initializers
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.measure.counters import Meter
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
-from editor.execution.measure.in_place import in_place
 from editor.execution.measure.mismatch import (
     FirstDifference,
     compare,
@@ -76,8 +76,7 @@ from editor.execution.measure.turns import (
 from editor.groups import firsts
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
-from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, predicted_rate
-from editor.placement.energy import energy_of
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, energy_of, predicted_rate
 from editor.placement.placement import Placement
 from editor.placement.unsplit import unsplit_lacks
 from editor.runtimes.base import CompileOptions, Value

@@ -35,9 +35,9 @@ from editor.execution.compiled_plan import (
     with_states_at_home,
 )
 from editor.execution.executor import compile_placement
+from editor.execution.generation import given_to, in_place
 from editor.execution.invented_inputs import random_inputs
 from editor.execution.invented_values import InventedInputs
-from editor.execution.measure.in_place import given_to, in_place
 from editor.execution.measure.statistics import MachineWatch
 from editor.execution.measure.turns import Turn
 from editor.graph.flops import Floats, work_shares

@@ -24,6 +24,8 @@ _WINDOW = 0.12
 """A column may be this share longer or shorter than the others where that cuts fewer edges."""
 _CROSSING = 0.12
 """Share of a column's length that one edge less is worth."""
+_STEPS_TO_SOURCE = 16
+"""From a source, at most, for a chain to begin there."""
 
 
 @dataclass(frozen=True)
@@ -484,8 +486,8 @@ def _layers(
     return result
 
 
-def _starts_at_source(v: int, predecessors: list[list[int]], limit: int = 16) -> bool:
-    for _ in range(limit):
+def _starts_at_source(v: int, predecessors: list[list[int]]) -> bool:
+    for _ in range(_STEPS_TO_SOURCE):
         if not predecessors[v]:
             return True
         if len(predecessors[v]) > 1:

@@ -358,9 +358,7 @@ def memory(task: Task) -> Assignment:
         EditorError: nothing fits; the message says what the closest placement lacks on each device, and what is largest there.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
-    limits = np.array(
-        [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
-    )
+    limits = constraints.memory_limits
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     whole = Problem.of(

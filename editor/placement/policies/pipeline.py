@@ -46,9 +46,7 @@ def stages(task: Task) -> Assignment | None:
     """Returns the placement of `pipeline`; None where the constraints allow no contiguous stages."""
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
-    limits = np.array(
-        [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
-    )
+    limits = constraints.memory_limits
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     room = limits * shrinkage
     too_large = (

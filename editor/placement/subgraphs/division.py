@@ -85,6 +85,11 @@ class Division:
         return tuple(b for b in self.boundaries if b.to_devices)
 
     @property
+    def transfer_count(self) -> int:
+        """Transfers of one run: each tensor once per destination device."""
+        return sum(len(b.to_devices) for b in self.boundaries)
+
+    @property
     def bytes_moved(self) -> int:
         """Bytes of all transfers of one run: each tensor once per destination device."""
         return sum(max(b.bytes, 0) * len(b.to_devices) for b in self.boundaries)

@@ -10,6 +10,7 @@ from editor.graph.graph import Graph, Ints, distinct, mask_of
 from editor.groups import grouped
 
 UNPLACED = -1
+_MOST_COUNTED = 256
 """Number for an op without a subgraph of its own: a constant, copied into each subgraph that reads it."""
 
 
@@ -176,13 +177,11 @@ class _Drain:
             return candidates[0]
         return max(candidates, key=lambda d: (self._drainable(ready, d, waiting), -d))
 
-    def _drainable(
-        self, ready: dict[int, list[int]], current: int, waiting: list[int], limit: int = 256
-    ) -> int:
-        """Counts the ops that draining a device would take; stops at a limit to stay linear."""
+    def _drainable(self, ready: dict[int, list[int]], current: int, waiting: list[int]) -> int:
+        """Counts the ops that draining a device would take; stops at ``_MOST_COUNTED`` to stay linear."""
         lowered: dict[int, int] = {}
         queue, taken = list(ready[current]), 0
-        while queue and taken < limit:
+        while queue and taken < _MOST_COUNTED:
             op = queue.pop()
             taken += 1
             for reader in self.successors[op]:

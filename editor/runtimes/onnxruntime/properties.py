@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from editor.devices.properties import Kind, Property
+from editor.devices.device import Property, PropertyKind
 
 _SESSION = """
 switch session.disable_prepacking: keep weights as they are instead of repacking them for the kernels
@@ -157,7 +157,7 @@ def _parsed(lines: str) -> Iterator[Property]:
         yield Property(name, _KINDS[kind], text)
 
 
-_KINDS: Mapping[str, Kind] = {
+_KINDS: Mapping[str, PropertyKind] = {
     "switch": "switch",
     "number": "number",
     "word": "word",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from editor.devices.device import Device
+from editor.devices.device import Device, Property
 from editor.devices.discovery import (
     AvailableDevice,
     Target,
@@ -20,7 +20,6 @@ from editor.devices.discovery import (
     devices_of_runtime,
     unusable_parts,
 )
-from editor.devices.properties import Property
 from editor.environment import LIBRARIES
 from editor.graph.graph import Graph
 from editor.runtimes.base import (

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from onnx import ModelProto, NodeProto
 
-from editor.devices.device import Device
+from editor.devices.device import Device, Property
 from editor.devices.discovery import AvailableDevice, Target, is_present
-from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     NOT_ASKED,

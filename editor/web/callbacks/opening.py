@@ -12,8 +12,7 @@ from pydantic import BaseModel
 
 from editor.errors import EditorError, UnboundSymbolError
 from editor.web.app_state import AppState
-from editor.web.drawing.ribbon import ribbon_of
-from editor.web.drawing.thumbnail import picture_plan
+from editor.web.drawing.ribbon import picture_plan, ribbon_of
 from editor.web.messages import RELOAD, Text, validated
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.pages.editor import editor_page

@@ -6,8 +6,7 @@ from typing import Any
 
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
-from editor.graph.bodies import bodies_in, bodies_of
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, bodies_in, bodies_of
 from editor.graph.layout.layered import Wrap, draw
 from editor.text import pluralize, shortened
 from editor.web.controls import StaticHtml

@@ -1,10 +1,15 @@
-"""Views with less detail: blocks of the model, or subgraphs, as single nodes that open on demand."""
+"""Views with less detail: blocks of the model, or subgraphs, as single nodes that open on demand.
+
+Inputs and outputs of the model are beside its blocks; those that differ in numbers, such as caches, are one node.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,23 +17,126 @@ from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.layout.layered import Floats
 from editor.graph.layout.nested import Box, draw_nested, topological_ranks
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.text import end_of_name, shortened
-from editor.web.drawing.cytoscape_types import Edge, Element, Frame, Node
+from editor.graph.states import states_of
+from editor.groups import grouped
+from editor.text import end_of_name, pluralize, shortened
 from editor.web.drawing.elements import (
     NODE_HEIGHT,
     NODE_WIDTH,
+    Edge,
+    Element,
+    Frame,
+    Node,
+    NodeData,
     edge_data,
     elements,
+    name_of_terminal,
     rounded,
     segments,
+    spans,
     split,
     visible_ops,
 )
-from editor.web.drawing.spans import spans
 from editor.web.drawing.state_edges import edges_between_ops, edges_between_terminals
-from editor.web.drawing.terminals import Terminal, terminal_edge, terminals
 from editor.web.messages import DetailShown
 from editor.workspace.document import Document
+
+_MANY_ALIKE = 3
+"""Tensors with one name but for its numbers that are one node, at least."""
+_MOST_TERMINALS = 8
+"""Nodes above or below the blocks; the last one has all that is beyond."""
+_SHOWN_EDGES = 2
+"""Edges of a node of many tensors; more show as those of hubs do, and do not spread the blocks."""
+
+
+class Terminal(NamedTuple):
+    """An input or output of the model, or many, without a position."""
+
+    node: Node
+    near: dict[int, list[int]]
+    """Place of an op or block that reads or makes tensors -> these, the nearest to the border of the model first"""
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether its edges show with it only."""
+        return "several" in self.node["classes"] and len(self.near) > _SHOWN_EDGES
+
+
+def terminals(
+    graph: Graph, node_of: Sequence[int], rank: Sequence[int]
+) -> tuple[list[Terminal], list[Terminal]]:
+    """The inputs that something drawn reads, and the outputs that something drawn makes.
+
+    Args:
+        graph: the model.
+        node_of: per op the place of its node, or -1.
+        rank: [place] of a node in the order of the run.
+    """
+
+    def near(tensors: Sequence[int], made: bool) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for tensor in tensors:
+            producer = int(graph.tensor_producer[tensor])
+            ops = graph.readers[tensor].tolist() if not made else [producer] * (producer >= 0)
+            for place in dict.fromkeys(node_of[op] for op in ops if node_of[op] >= 0):
+                found.setdefault(place, []).append(tensor)
+        return dict(sorted(found.items(), key=lambda item: rank[item[0]], reverse=made))
+
+    states = {name for state in states_of(graph) for name in (state.input, state.output)}
+    sides: list[list[Terminal]] = []
+    for made, every in ((False, graph.inputs.tolist()), (True, graph.outputs.tolist())):
+        used = [tensor for tensor in dict.fromkeys(every) if near([tensor], made)]
+        sides.append(
+            [
+                Terminal(_terminal_node(graph, tensors, every, made, states), near(tensors, made))
+                for tensors in _alike(graph, used)
+            ]
+        )
+    return sides[0], sides[1]
+
+
+def terminal_edge(graph: Graph, terminal: Terminal, place: int, source: str, target: str) -> Edge:
+    """An edge between a terminal and the node at a place, without bends."""
+    tensors = terminal.near[place]
+    data = edge_data(graph, f"{source}-{target}", source, target, tensors)
+    return {"data": data, "classes": "faint" if terminal.is_hub else ""}
+
+
+def _alike(graph: Graph, tensors: Sequence[int]) -> list[list[int]]:
+    """Tensors by node, in the order of the first of each."""
+    groups = grouped((_before_number(graph.tensor_names[tensor]), tensor) for tensor in tensors)
+    found: list[list[int]] = []
+    for start, group in groups.items():
+        found += [group] if start and len(group) >= _MANY_ALIKE else [[tensor] for tensor in group]
+    rest = [tensor for group in found[_MOST_TERMINALS - 1 :] for tensor in group]
+    return found if len(found) <= _MOST_TERMINALS else [*found[: _MOST_TERMINALS - 1], rest]
+
+
+def _before_number(name: str) -> str:
+    return re.split(r"\d", name, maxsplit=1)[0]
+
+
+def _terminal_node(
+    graph: Graph, tensors: Sequence[int], every: Sequence[int], made: bool, states: set[str]
+) -> Node:
+    names, first = [graph.tensor_names[tensor] for tensor in tensors], tensors[0]
+    starts = {_before_number(name) for name in names}
+    alike = f"{min(starts)}*" if len(starts) == 1 and min(starts) else "others"
+    name = name_of_terminal(alike if len(names) > 1 else names[0])
+    data: NodeData = {
+        "id": f"out{every.index(first)}" if made else f"in{first}",
+        "label": name,
+        "name": name,
+        "find": " ".join(names).lower(),
+        "tensor": first,
+    }
+    classes = "state terminal" if states.intersection(names) else "terminal"
+    if len(names) > 1:
+        data["label"] += f"\n{pluralize(len(names), 'output' if made else 'input')}"
+        data["tensors"] = list(tensors)
+        classes += " several"
+    return {"data": data, "classes": classes, "position": {"x": 0.0, "y": 0.0}}
+
 
 MOST_SHOWN = 1200
 """Nodes on the canvas at once."""
@@ -56,10 +164,10 @@ _TITLE = 24
 
 def first_detail(graph: Graph) -> DetailShown:
     """What a document opens with: every op where all names can be read at once, blocks of other models that have some."""
-    opened, scopes = _open_for(graph, FIRST_SHOWN), scopes_of(graph)
+    opened, scopes = _open_first(graph), scopes_of(graph)
     modules = any(unit >= 0 and not scopes.scopes[unit].is_run for unit in _units(graph, opened))
     every = _readable_at_once(graph) if modules else len(visible_ops(graph)) <= _UNNAMED_AT_ONCE
-    return {"mode": "ops" if every else "blocks", "open": opened}
+    return {"mode": "ops" if every else "blocks", "open": list(opened)}
 
 
 def _readable_at_once(graph: Graph) -> bool:
@@ -107,7 +215,7 @@ def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
     return (
         wider
         if len(_units(graph, wider)) <= MOST_SHOWN
-        else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
+        else list(dict.fromkeys([*_open_first(graph), *around]))
     )
 
 
@@ -121,7 +229,7 @@ def owners(graph: Graph, opened: Iterable[int]) -> Ints:
 
 def first_blocks(graph: Graph) -> dict[int, int]:
     """Op -> the closed block that it is in where the graph shows blocks as at first; without the ops outside of these."""
-    owner = owners(graph, _open_for(graph, FIRST_SHOWN)).tolist()
+    owner = owners(graph, _open_first(graph)).tolist()
     return {op: n for op, n in zip(visible_ops(graph), owner, strict=True) if n >= 0}
 
 
@@ -152,9 +260,9 @@ def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
 
 
 @cached_per_graph
-def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
+def _open_first(graph: Graph) -> tuple[int, ...]:
     """Blocks that are open at first: of those around the layers of a model as deep as all of it can be read at once."""
-    levels = _levels(graph, most)
+    levels = _levels(graph)
     for opened in reversed(levels):
         drawn = _blocks(graph, opened, first=opened)
         if len(_units(graph, opened)) > 1 and _is_readable(drawn, _VIEW_OF_BLOCKS):
@@ -163,7 +271,7 @@ def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
 
 
 @cached_per_graph
-def _levels(graph: Graph, most: int) -> tuple[tuple[int, ...], ...]:
+def _levels(graph: Graph) -> tuple[tuple[int, ...], ...]:
     """Blocks around the layers of a model, ever deeper; all down to some depth where nothing repeats."""
     scopes = scopes_of(graph)
     around = {above for number in scopes.repeated for above in scopes.ancestors(number)[1:]}
@@ -173,16 +281,12 @@ def _levels(graph: Graph, most: int) -> tuple[tuple[int, ...], ...]:
     while level:
         level = [number for number in level if number in around or not scopes.repeated]
         wider = opened + level
-        if len(_units(graph, wider)) > most:
+        if len(_units(graph, wider)) > FIRST_SHOWN:
             break
         opened = wider
         levels.append(tuple(opened))
         level = [child for number in level for child in scopes.scopes[number].children]
     return tuple(levels)
-
-
-def _open_for(graph: Graph, most: int) -> list[int]:
-    return list(_open_cached(graph, most))
 
 
 def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
@@ -198,9 +302,9 @@ def shown_elements(document: Document, detail: DetailShown) -> list[Element]:
         parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
         return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s", far="s")
     if mode == "blocks":
-        return _blocks(graph, detail["open"], _open_for(graph, FIRST_SHOWN))
+        return _blocks(graph, detail["open"], _open_first(graph))
     if too_many(graph):
-        return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
+        return shown_elements(document, {"mode": "blocks", "open": list(_open_first(graph))})
     return [*elements(graph), *edges_between_terminals(graph)]
 
 
@@ -255,7 +359,7 @@ def _interrupted(graph: Graph) -> frozenset[int]:
     order = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
     return frozenset(
         n
-        for n in _levels(graph, FIRST_SHOWN)[-1]
+        for n in _levels(graph)[-1]
         if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads)
     )
 
@@ -421,10 +525,9 @@ def _grouped(
             _shape(edge, number in drawing.faint, bends_of.get(number))
             number += 1
         edges.append(edge)
-    inside: dict[int, list[tuple[float, float]]] = {}
-    for place_of_node, numbers in zip(places, boxes, strict=True):
-        for number in numbers:
-            inside.setdefault(number, []).append(place_of_node)
+    inside = grouped(
+        (number, place) for place, numbers in zip(places, boxes, strict=True) for number in numbers
+    )
     ways = [
         [places[source[i]], *drawing.bends.get(i, ()), places[target[i]]]
         for i in range(len(source))
@@ -492,7 +595,7 @@ def _node(
             "position": position,
         }
     name, note = name_of(unit)
-    shown = _block_name(name, _NAME)
+    shown = _block_name(name)
     note = (
         "" if "1 of" in note and name[-1:].isdigit() else note
     )  # "layers.8 (1 of 31)" reads like a number
@@ -517,16 +620,16 @@ def _own_name(name: str) -> str:
     return name.rpartition(" / ")[2]
 
 
-def _block_name(name: str, room: int) -> str:
+def _block_name(name: str) -> str:
     """As much of a name as a node has room for; of a block in a layer its number and its own name."""
-    if len(name) <= room:
+    if len(name) <= _NAME:
         return name
     layer, slash, own = name.rpartition(" / ")
     if not slash:
-        return end_of_name(name, room)
+        return end_of_name(name, _NAME)
     number = layer[len(layer.rstrip("0123456789")) :]
     brief = f"{number} / {own}"
-    return shortened(brief, room)
+    return shortened(brief, _NAME)
 
 
 def _edge(

@@ -1,27 +1,112 @@
-"""The graph as Cytoscape elements with positions."""
+"""The graph as Cytoscape elements with positions, and what these carry; see also ``messages.Drawing``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NotRequired, cast
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from editor.devices.published import assumed_bytes
-from editor.graph.bodies import bodies_in
-from editor.graph.graph import Graph, cached_per_graph
+from editor.graph.graph import Graph, Ints, bodies_in, cached_per_graph
 from editor.graph.layout.layered import Drawing, Wrap, draw
 from editor.graph.states import states_of
 from editor.text import end_of_name, shortened
-from editor.web.drawing.cytoscape_types import (
-    Edge,
-    EdgeData,
-    Element,
-    Frame,
-    Node,
-    NodeData,
-    Position,
-)
+
+
+class NodeData(TypedDict):
+    """An op, a graph input or output, or a closed block."""
+
+    id: str
+    label: str
+    name: str
+    find: str
+    """Text that the search looks in."""
+    op: NotRequired[int]
+    ops: NotRequired[str]
+    """Of a closed block, as ranges: "3-5 9"."""
+    unit: NotRequired[int]
+    """Number of the closed block, or of the subgraph."""
+    far: NotRequired[str]
+    """A closed block's name from afar."""
+    tensor: NotRequired[int]
+    tensors: NotRequired[list[int]]
+    """Where it stands for several inputs or outputs; ``tensor`` is the first."""
+    body: NotRequired[int]
+    """Number of the first body of an op"""
+
+
+class FrameData(TypedDict):
+    """The border around an open block."""
+
+    id: str
+    label: str
+    find: str
+    scope: int
+    op: int
+    """The first op of the block."""
+    ops: str
+    """All its ops, as ranges."""
+    w: float
+    h: float
+    room: float
+    beside: float
+
+
+class EdgeData(TypedDict):
+    """What flows from one node to another."""
+
+    id: str
+    source: str
+    target: str
+    bytes: int
+    shape: str
+    """Of the tensor, or how many there are; written on the edge where there is room, but for "?"."""
+    sizes: NotRequired[list[int]]
+    """Bytes of several tensors: as they are, and with floats of 8 and of 16 bits; empty where a size is unknown."""
+    pairs: NotRequired[list[list[int]]]
+    """[producer, consumer] of the tensors between blocks."""
+    states: NotRequired[list[list[str]]]
+    """[output, input]: the edge leads from one step to the next."""
+    weights: NotRequired[str]
+    distances: NotRequired[str]
+
+
+class Position(TypedDict):
+    """The middle of a node."""
+
+    x: float
+    y: float
+
+
+class Node(TypedDict):
+    """An op, a graph input or output, or a closed block, as Cytoscape takes it."""
+
+    data: NodeData
+    classes: str
+    position: Position
+
+
+class Frame(TypedDict):
+    """The border around an open block."""
+
+    data: FrameData
+    classes: str
+    position: Position
+    pannable: bool
+    selectable: bool
+
+
+class Edge(TypedDict):
+    """An edge as Cytoscape takes it."""
+
+    data: EdgeData
+    classes: str
+
+
+Element = Node | Frame | Edge
+
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
 _SIZES = {
@@ -196,3 +281,20 @@ def segments(
         weights.append(f"{float(offset @ along) / length**2:.4f}")
         distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
     return " ".join(weights), " ".join(distances)
+
+
+def spans(ops: Ints) -> str:
+    """Ascending numbers as ranges: 3, 4, 5 and 9 are "3-5 9"."""
+    if not len(ops):
+        return ""
+    ends = np.flatnonzero(np.diff(ops) != 1)
+    return " ".join(
+        str(a) if a == b else f"{a}-{b}"
+        for a, b in zip(ops[[0, *(ends + 1)]].tolist(), ops[[*ends, -1]].tolist(), strict=True)
+    )
+
+
+def ops_of(text: str) -> list[int]:
+    """The numbers again."""
+    ends = [[int(number) for number in part.split("-")] for part in text.split()]
+    return [op for end in ends for op in range(end[0], end[-1] + 1)]

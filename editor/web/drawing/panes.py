@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from editor.exports.dot import text_colour
-from editor.graph.graph import Graph, bits_of
+from editor.graph.graph import Graph, bits_of, cached_per_graph
+from editor.graph.layout.layered import Wrap, draw
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, by_factor, compare_medians, too_close
 from editor.placement.choices import PRESENT
 from editor.placement.placement import Placement
 from editor.text import human_seconds, in_words, pluralize
-from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.map import packed
-from editor.web.messages import Pane, PaneDevice, Panes, VersionPane, Versions
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
+from editor.web.messages import MapData, Pane, PaneDevice, Panes, VersionPane, Versions
 from editor.web.panels.doubts import doubt_of_costs
 from editor.web.view import Measured, colours_of, layout_costs, part_colours
 from editor.workspace.contexts import are_alike, of_run
@@ -23,6 +24,41 @@ from editor.workspace.diffs import ModelDiff
 from editor.workspace.document import Document
 from editor.workspace.history import Run
 from editor.workspace.layouts import Layout, figures
+
+
+@cached_per_graph
+def map_data(graph: Graph) -> MapData:
+    """Positions and edges of all visible ops, base64 of little-endian arrays.
+
+    ``x`` and ``y`` are float32 in the order of the page's ``ops``; ``source`` and ``target`` are uint32
+    positions in that order; ``type`` is uint16 positions in ``types``.
+    """
+    ops = np.array(visible_ops(graph), np.int64)
+    place = np.full(len(graph), -1, np.int64)
+    place[ops] = np.arange(len(ops))
+    producer, consumer, _ = graph.edges
+    real = (place[producer] >= 0) & (place[consumer] >= 0)
+    pairs = np.unique(np.stack([place[producer[real]], place[consumer[real]]], axis=1), axis=0)
+    types = sorted({graph.op_types[op] for op in ops.tolist()})
+    place_of = {name: i for i, name in enumerate(types)}
+    drawing = draw(len(ops), pairs[:, 0], pairs[:, 1], NODE_WIDTH, wrap=Wrap())
+    return {
+        "count": len(ops),
+        "width": NODE_WIDTH,
+        "height": NODE_HEIGHT,
+        "x": packed(drawing.x, "<f4"),
+        "y": packed(drawing.y, "<f4"),
+        "source": packed(pairs[:, 0], "<u4"),
+        "target": packed(pairs[:, 1], "<u4"),
+        "types": types,
+        "type": packed(np.array([place_of[graph.op_types[op]] for op in ops.tolist()]), "<u2"),
+    }
+
+
+def packed(values: Any, kind: str) -> str:
+    """An array as base64 of a little-endian type."""
+    return base64.b64encode(np.ascontiguousarray(values.astype(kind)).tobytes()).decode()
+
 
 _SAME, _CHANGED, _ONLY = range(3)
 

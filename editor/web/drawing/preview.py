@@ -13,9 +13,17 @@ from html import escape
 
 from editor.text import end_of_name, pluralize, shorten_distinct, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
-from editor.web.drawing.elements import size_of, split, visible_ops
-from editor.web.drawing.spans import ops_of
+from editor.web.drawing.elements import (
+    Edge,
+    EdgeData,
+    Frame,
+    Node,
+    NodeData,
+    ops_of,
+    size_of,
+    split,
+    visible_ops,
+)
 from editor.web.drawing.styles import FAR_FONT, WIDEST_BYTES
 from editor.web.messages import DetailShown, View
 from editor.web.view import view_of

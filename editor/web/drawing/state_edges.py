@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.states import State, states_of
-from editor.web.drawing.cytoscape_types import Edge, EdgeData, Node
-from editor.web.drawing.elements import elements, segments, size_of, split
+from editor.web.drawing.elements import Edge, EdgeData, Node, elements, segments, size_of, split
 
 MOST_SHOWN = 8
 """States; where a model has more, an edge shows with one of its ends only."""

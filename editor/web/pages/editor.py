@@ -8,8 +8,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
-from editor.graph.dimension_meanings import context_dim, total_that_follows
-from editor.graph.dimension_names import sizes_in_words
+from editor.graph.dimension_meanings import context_dim, sizes_in_words, total_that_follows
 from editor.graph.graph import Graph
 from editor.placement.search import examples
 from editor.text import human_bytes, pluralize

@@ -12,8 +12,7 @@ from editor.placement.choices import policy_choices
 from editor.text import human_bytes, percent, pluralize, rough_percent
 from editor.web import controls
 from editor.web.app_state import AppState
-from editor.web.drawing.ribbon import ribbon_of
-from editor.web.drawing.thumbnail import picture_plan, thumbnail_of
+from editor.web.drawing.ribbon import picture_plan, ribbon_of, thumbnail_of
 from editor.web.panels.missing_weights import missing_weights
 from editor.web.panels.parts import basis_badge, heading, scheme_toggle, swatch
 from editor.web.sets import OpenSet, forms_for, memory_text, problem_of_set

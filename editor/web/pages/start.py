@@ -11,10 +11,10 @@ from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.errors import WorkspaceError
-from editor.graph.dimension_names import sizes_apart, sizes_in_words
+from editor.graph.dimension_meanings import sizes_apart, sizes_in_words
 from editor.web import controls
 from editor.web.app_state import AppState
-from editor.web.drawing.thumbnail import thumbnail_of
+from editor.web.drawing.ribbon import thumbnail_of
 from editor.web.open_request import EarlierWorkError, OpenRequest
 from editor.web.panels.device_form import choices
 from editor.web.panels.parts import icon, problem, scheme_toggle, size_field

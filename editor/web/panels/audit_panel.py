@@ -12,7 +12,7 @@ from editor.devices.published import reason_of_all
 from editor.runtimes.onnxruntime.providers import provider_of
 from editor.text import percent, pluralize
 from editor.web import controls
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.panels.parts import kind_badge, plain_table, swatch
 from editor.web.view import colours_of
 from editor.workspace.audit_layouts import AuditReport, names_in_layout

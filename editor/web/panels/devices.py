@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from editor.devices.device import Device, letters
-from editor.graph.dimension_names import sizes_apart
+from editor.graph.dimension_meanings import sizes_apart
 from editor.kinds import Kind
 from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.placement.chosen_costs import assumed_speeds
@@ -19,7 +19,7 @@ from editor.placement.policies.task import Assignment
 from editor.text import human_bytes, joined, pluralize, roughly
 from editor.web import controls
 from editor.web.controls import static_html
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.panels.doubts import doubt_of_costs, use_profile, way_to_better_costs
 from editor.web.panels.parts import (
     ADDED,

@@ -8,8 +8,8 @@ from typing import Any
 from dash import html
 
 from editor.exports.formats import FORMATS
+from editor.exports.kept_off import NO_SPLIT
 from editor.exports.registry import fits, left_out, problem_of, takes_only
-from editor.exports.shortfall import NO_SPLIT
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.web import controls

@@ -15,10 +15,9 @@ from editor.devices.published import Published
 from editor.errors import EditorError
 from editor.exports.dot import text_colour
 from editor.graph.attributes import Definition, definition_of
-from editor.graph.bodies import bodies_in, bodies_of
 from editor.graph.constants import values_of
 from editor.graph.flops import Floats
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, bodies_in, bodies_of
 from editor.graph.scopes.tree import scopes_of
 from editor.graph.states import states_of
 from editor.kinds import Kind
@@ -27,8 +26,7 @@ from editor.placement.device_profile import load_profile
 from editor.placement.placement import Placement
 from editor.placement.remarks import why_empty
 from editor.text import human_bytes, in_words, joined, percent, pluralize, shortened_path
-from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans, visible_ops
 from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.model_facts import model_facts
 from editor.web.panels.parts import (

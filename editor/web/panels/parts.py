@@ -9,7 +9,7 @@ from dash import html
 
 from editor.arguments import MOST_TOKENS
 from editor.devices.device import Device
-from editor.graph.dimension_names import words_of_dimension
+from editor.graph.dimension_meanings import words_of_dimension
 from editor.kinds import Basis, Kind
 from editor.placement.placement import Placement
 from editor.text import human_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from editor.graph.dimension_names import sizes_in_words, words_of_dimension
+from editor.graph.dimension_meanings import sizes_in_words, words_of_dimension
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import human_bytes, in_words, pluralize
 from editor.web import controls

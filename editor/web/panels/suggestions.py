@@ -33,7 +33,7 @@ from editor.text import (
     percent,
     pluralize,
 )
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.panels.compare import MEANT, over_memory_mark
 from editor.web.panels.doubts import (
     doubt_of_costs,

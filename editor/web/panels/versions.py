@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from editor.graph.dimension_names import sizes_apart
+from editor.graph.dimension_meanings import sizes_apart
 from editor.text import human_seconds, pluralize
 from editor.web import controls
-from editor.web.drawing.spans import spans
+from editor.web.drawing.elements import spans
 from editor.web.panels.parts import kind_badge
 from editor.workspace.diffs import ModelDiff, compared_times
 from editor.workspace.document import Document
