@@ -200,7 +200,7 @@ document.addEventListener("dragend", () => {
 
 /* The op that the address names is selected when the page opens, or a tab shown. After a reload it stays where it was. */
 function openLink() {
-  if (window.location.hash === "#benchmark") editor.commandOf("show-benchmark")?.run?.();
+  if (window.location.hash === "#benchmark") editor.commandOf("show-Benchmark")?.run?.();
   const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
   if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
 }
