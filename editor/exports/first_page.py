@@ -122,7 +122,8 @@ def _result(
     known = Kind(totals["kind"]).participle
     figure = rate_of(totals) or time_of(totals) + _makes(report)
     said = f"{known[:1].upper()}{known[1:]} {figure}"
-    said = f"Measured {tokens} ({known} {figure} a run)" if tokens else said
+    per_run = "" if _makes(report) else " a run"
+    said = f"Measured {tokens} ({known} {figure}{per_run})" if tokens else said
     doubts = stand_ins(placement, costs)
     doubts += [
         f"{what} of {joined([names[name] for name in whose])} assumed"

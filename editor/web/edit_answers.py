@@ -24,7 +24,7 @@ from editor.web.edit_queue import (
     refuse_unseen,
 )
 from editor.web.edits import apply
-from editor.web.panels.devices import outcome
+from editor.web.panels.devices import outcome, way_back
 from editor.web.panels.notice import notice, refusal_notice, watts_notice
 from editor.web.panels.parts import problem
 from editor.web.panels.status import last_shown, status
@@ -166,8 +166,12 @@ def _notice(
         if answer.message and answer.without_watts and isinstance(last, m.Automatic):
             return answer.message.text, watts_notice(answer.without_watts, last)
         if answer.message is not None:
-            text = answer.message.text
-            return text, notice(text, answer.message.bad, answer.way_out)
+            text, way = answer.message.text, None
+            if answer.message.bad and isinstance(last, m.HistoryEdit | m.GoToStep):
+                way = way_back(document)
+            if way is not None:
+                text = f"That step cannot be had at these sizes, which have a history of their own. {text}"
+            return text, notice(text, answer.message.bad, answer.way_out, way)
     if not others:
         return None
     text = describe_changes(others, state.server_name)
@@ -194,6 +198,10 @@ def _no_change(document: Document, request: m.Edits, before: _Before) -> _Said:
     if placement.settings.policy == "memory" and all(d.memory is None for d in placement.devices):
         text += " No device has a limit of its memory."
         return text, notice(text, command=("show-Memory", "Set one"))
+    pinned = len(placement.settings.pins)
+    if pinned == len(placement.placed_ops):
+        text += f" All {pinned:,} ops are pinned."
+        return text, notice(text, command=("reset", "Unpin all"))
     return text, notice(text)
 
 

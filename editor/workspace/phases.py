@@ -513,6 +513,12 @@ def with_phase(plan: Placement, placements: tuple[Placement, Placement]) -> Plac
     return pin_to_affinity(plan, of_phase(plan.graph, placements).affinity)
 
 
+def holds(plan: Placement, placements: tuple[Placement, Placement]) -> bool:
+    """Whether a plan of the policy memory has room at its own sizes for the devices that its phase has in ``placements``."""
+    peaks = _peaks(plan, of_phase(plan.graph, placements))
+    return plan.settings.policy != "memory" or not _over(plan.devices, peaks)
+
+
 def moved_between(prompt: Placement, token: Placement) -> list[str]:
     """Keys of ops that are on another device in the other phase."""
     there = token.affinity

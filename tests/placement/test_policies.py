@@ -439,6 +439,11 @@ def test_reasons_within_memory_say_what_holds_for_devices_that_are_alike(tmp_pat
     lacking = plan.placement.assignment.no_room
     assert lacking is not None
     assert lacking[plan.graph.key_index["attention_0"]] < 0
+    free = editor.partition(model, table, policy="memory").placement
+    said = {free.why(key).because for key in free.affinity if free.affinity[key] == "A"}
+    alike = [because for because in said if "as good on B" in because]
+    assert alike
+    assert all(b.endswith("; the split keeps each device within its memory") for b in alike)
 
 
 def test_a_split_of_a_model_with_a_state_has_room_for_what_runtimes_add_at_any_price(

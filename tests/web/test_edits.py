@@ -15,13 +15,14 @@ from conftest import EXAMPLES
 from decoders import fused_decoder, plain_decoder
 
 from editor.errors import EditorError
-from editor.graph.states import Lengths
+from editor.graph.states import Lengths, sizes_of_step
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
 from editor.runtimes.base import Capability
 from editor.sandbox.jobs import Job, JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.callbacks.phasing import opened_phase
 from editor.web.edit_answers import answer_edits
 from editor.web.edit_queue import Answer, EditQueue
 from editor.web.edits import HANDLERS, apply
@@ -35,6 +36,7 @@ from editor.web.messages import (
 )
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import outcome, pins_summary
+from editor.web.panels.phases_panel import phases_view
 from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
 from editor.web.routes import canvas_routes
@@ -540,23 +542,29 @@ def test_another_policy_ends_what_a_layout_tries_first(state: AppState, document
     assert "tries" not in str(pins_summary(document))
 
 
+def between_contexts(state: AppState, folder: Path, past: int) -> Document:
+    """A decoder within the memory of a card that holds all of it after 4 tokens, and not after 127."""
+    model = str(plain_decoder(folder / "decoder.onnx"))
+    sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": past}
+    speeds = {"peakCompute": 1e13, "peakDramBw": 1e12, "link": {"bandwidth": 1e11, "latency": 1e-7}}
+    card = {"name": "Card", "backendName": "CUDA", **speeds}
+    needed = [
+        state.open(
+            OpenRequest(model, [card], {**sizes, "past_sequence_length": tokens})
+        ).placement.run_memory.peaks["Card"]
+        for tokens in (4, 127)
+    ]
+    limited = [{**card, "memory": sum(needed) // 2}, {"name": "CPU", "peakCompute": 1e9}]
+    opened = state.open(OpenRequest(model, limited, sizes))
+    opened.set_automatic("memory", {}, "minimal")
+    return opened
+
+
 def test_a_placement_for_fewer_tokens_than_are_open_says_so_where_it_does_not_fit(
     state: AppState, tmp_path: Path
 ) -> None:
     """The refusal spoke of pins that the button itself had made."""
-    model = str(plain_decoder(tmp_path / "decoder.onnx"))
-    sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": 127}
-    speeds = {"peakCompute": 1e13, "peakDramBw": 1e12, "link": {"bandwidth": 1e11, "latency": 1e-7}}
-    card = {"name": "Card", "backendName": "CUDA", **speeds}
-    needed = {
-        past: state.open(
-            OpenRequest(model, [card], {**sizes, "past_sequence_length": past})
-        ).placement.run_memory.peaks["Card"]
-        for past in (4, 127)
-    }
-    limited = [{**card, "memory": sum(needed.values()) // 2}, {"name": "CPU", "peakCompute": 1e9}]
-    opened = state.open(OpenRequest(model, limited, sizes))
-    opened.set_automatic("memory", {}, "minimal")
+    opened = between_contexts(state, tmp_path, 127)
     with state.tasks.begin(opened.id, "Placing prompt and tokens") as task:
         found = state.phases(opened, Lengths(2, 3), task)
     on_card = {n: of_phase(opened.graph, p).op_counts["Card"] for n, p in found.placements.items()}
@@ -564,6 +572,26 @@ def test_a_placement_for_fewer_tokens_than_are_open_says_so_where_it_does_not_fi
     said = "is placed for 3 tokens, and has no room for the 127 of the sizes that are open"
     with pytest.raises(EditorError, match=said):
         HANDLERS[LayoutEdit](state, opened, LayoutEdit(do="use-phase", name=name))
+    button = f"'Use at 3 tokens', id={{'type': 'phase-open', 'name': {name!r}}}"
+    assert button in str(phases_view(opened, found)), "it opens the sizes that have room"
+    shorter = sizes_of_step(opened.graph, 1, 3)
+    with state.tasks.begin(opened.id, "Solving") as task:
+        there = opened_phase(state, opened, shorter, found.lengths, task, name)
+    assert there.graph.define["past_sequence_length"] == 3
+    assert there.placement.op_counts["Card"] == on_card[name]
+
+
+def test_a_step_that_does_not_fit_other_sizes_leads_back_to_those_that_it_is_of(
+    state: AppState, tmp_path: Path
+) -> None:
+    """Undo failed at each press, with a sentence about memory and no way out."""
+    short = between_contexts(state, tmp_path, 4)
+    short.pin(short.placement.placed_ops.tolist(), "Card")
+    short.unpin()
+    longer = state.with_sizes(short.id, {**short.graph.define, "past_sequence_length": 127})
+    answer = sent(state, longer, "page", {"do": "undo", "sequence": 1})
+    assert answer["message"].startswith("That step cannot be had at these sizes")
+    assert f"'href': '/d/{short.id}'" in str(answer["panels"]["notice"])
 
 
 def test_a_device_that_was_added_is_named_as_the_table_has_it(

@@ -20,7 +20,7 @@ from editor.placement.state_memory import full_at, state_memory
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.memory_panel import memory_view
-from editor.web.panels.verdict import over_memory
+from editor.web.panels.verdict import over_memory, verdict
 from editor.workspace.document import Document
 from editor.workspace.longest import has_longest, known_prompt, longest_prompt
 
@@ -130,6 +130,9 @@ def test_the_longest_prompt_has_room_as_the_plan_is_and_a_longer_one_has_none(
     assert tokens > 1
     shown = str(memory_view(document))
     assert f"up to about {tokens:,} tokens fit" in shown and "how long" not in shown
+    until = full_at(document.placement)
+    said = f"fits up to about {until:,} tokens, a prompt of {tokens:,} at once"
+    assert said in str(verdict(document))
 
     def has_room(prompt: int) -> bool:
         sizes = {"sequence_length": prompt, "past_sequence_length": 0}

@@ -76,6 +76,8 @@ def memory_reasons(
     together = (ideal != device) & (wanted.over[ideal] > 0)
     as_fast = together & ~alone & (times[ops, ideal] == times[ops, device])
     no_room = np.where(alone, fastest, np.where(together & ~as_fast, ideal, -1))
+    equal = (times == times[ops, device][:, None]).sum(axis=1) > 1
+    divided = equal & (wanted.over > 0).any()
 
     def because(op: int) -> str:
         if as_fast[op]:
@@ -86,7 +88,8 @@ def memory_reasons(
             )
         lacking = int(no_room[op])
         if lacking < 0:
-            return plain(op)
+            within = "; the split keeps each device within its memory" if divided[op] else ""
+            return plain(op) + within
         name = constraints.devices[lacking].name
         if alone[op]:
             return (

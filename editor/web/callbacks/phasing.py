@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
-from dash import Dash, Input, Output, State, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.arguments import MOST_TOKENS
 from editor.errors import Cancelled, EditorError
 from editor.execution.jobs import tasks
-from editor.graph.states import Lengths, sizes_of_step
+from editor.graph.states import Lengths, sizes_of_step, tokens_of_step
 from editor.placement.device_profile import DeviceProfile
 from editor.web.app_state import AppState, result_unless_ended
 from editor.web.edits import use_phase
@@ -54,6 +54,7 @@ def register(app: Dash, state: AppState) -> None:
         Output("phases-result", "children", allow_duplicate=True),
         Input("phases-prompt", "n_clicks"),
         Input("phases-token", "n_clicks"),
+        Input({"type": "phase-open", "name": ALL}, "n_clicks"),
         State("phases-prompt-length", "value"),
         State("phases-new-length", "value"),
         State("doc", "data"),
@@ -63,13 +64,18 @@ def register(app: Dash, state: AppState) -> None:
         ],
         prevent_initial_call=True,
     )
-    async def open_phase(_prompt: Any, _token: Any, prompt: Any, new: Any, document_id: str) -> Any:
+    async def open_phase(
+        _prompt: Any, _token: Any, _named: Any, prompt: Any, new: Any, document_id: str
+    ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        is_prompt = ctx.triggered_id == "phases-prompt"
         try:
             document = state.document(document_id)
-            lengths = _lengths(prompt, new)
+            name, lengths = "", _lengths(prompt, new)
+            is_prompt = ctx.triggered_id == "phases-prompt"
+            if isinstance(ctx.triggered_id, dict):  # "Use" of a way, in the phase that is open
+                name, lengths = ctx.triggered_id["name"], _kept(state, document).lengths
+                is_prompt = tokens_of_step(document.graph) != 1
             sizes = (
                 sizes_of_step(document.graph, lengths.prompt, 0)
                 if is_prompt
@@ -77,7 +83,7 @@ def register(app: Dash, state: AppState) -> None:
             )
             with state.tasks.begin(document_id, "Solving the plan at other sizes") as task:
                 resized = await state.long_work.run(
-                    opened_phase, state, document, sizes, lengths, task
+                    opened_phase, state, document, sizes, lengths, task, name
                 )
         except EditorError as error:
             return no_update, problem(str(error), "This phase was not opened")
@@ -103,14 +109,33 @@ def _lengths(prompt: Any, new: Any) -> Lengths:
     return Lengths(prompt, new)
 
 
+def _kept(state: AppState, document: Document) -> Phases:
+    """What was found last for both phases.
+
+    Raises:
+        EditorError: it is not kept any more.
+    """
+    if (phases := state.phased.get(document)) is None:
+        raise EditorError("These placements are not kept any more; place both phases again.")
+    return phases
+
+
 def opened_phase(
-    state: AppState, document: Document, sizes: Mapping[str, int], lengths: Lengths, task: Task
+    state: AppState,
+    document: Document,
+    sizes: Mapping[str, int],
+    lengths: Lengths,
+    task: Task,
+    name: str = "",
 ) -> Document:
-    """The document at the sizes of a phase, with the devices that its ops were given there when both phases were placed."""
+    """The document at the sizes of a phase, with the devices that its ops were given there when both phases were placed.
+
+    ``name`` is of the way to place them; by default it is the one that is in use.
+    """
     resized = state.with_sizes(document.id, sizes, task.should_stop)
     phases, how = state.phased.get(document), "Solved at these sizes"
     if phases is not None and phases.lengths == lengths:
-        name = phases.kept_with(document.placement)
+        name = name or phases.kept_with(document.placement)
         state.phased[resized], how = use_phase(resized, phases, name), "Placed as in Phases"
     if resized is document:  # its page stays, and would say it when it is opened again
         return resized
@@ -137,9 +162,7 @@ def _profiled_now(state: AppState, document_id: str) -> Any:
     """The phases once more, after a profile at their sizes that have none."""
     try:
         document = state.document(document_id)
-        phases = state.phased.get(document)
-        if phases is None:
-            raise EditorError("These placements are not kept any more; place both phases again.")
+        phases = _kept(state, document)
         with state.tasks.begin(document_id, "Profiling prompt and tokens") as task:
             _profile_steps(state, document, phases, task)
             return phases_view(document, state.phases(document, phases.lengths, task))

@@ -23,7 +23,7 @@ from editor.web.panels import inspector
 from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
-from editor.web.panels.devices import to_other_sizes, tools_panel
+from editor.web.panels.devices import tools_panel, way_back
 from editor.web.panels.export_menu import export_menu, notes_of_plan
 from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.missing_weights import missing_weights
@@ -304,12 +304,6 @@ def _sizes(document: Document) -> list[Any]:
     ]
 
 
-def _way_back(document: Document) -> html.A | None:
-    """To the sizes that a person came from: undo leads through one history, and each of the sizes has its own."""
-    others = document.at_other_sizes()
-    return to_other_sizes(document, others[0], "Back to", "tool small") if others else None
-
-
 def _canvas(document: Document, greeting: str) -> list[Any]:
     count, notes = len(visible_ops(document.graph)), document.graph.own_notes
     said = ". ".join(notes)
@@ -407,7 +401,7 @@ def _canvas(document: Document, greeting: str) -> list[Any]:
             ),
         ),
         html.Div(
-            notice(words, bad=bool(said), way=_way_back(document) if greeting else None)
+            notice(words, bad=bool(said), way=way_back(document) if greeting else None)
             if words
             else None,
             id="notice",

@@ -515,6 +515,12 @@ def history_list(document: Document) -> list[Any]:
     return rows
 
 
+def way_back(document: Document) -> html.A | None:
+    """To the sizes that a person came from: undo leads through one history, and each of the sizes has its own."""
+    others = document.at_other_sizes()
+    return to_other_sizes(document, others[0], "Back to", "tool small") if others else None
+
+
 def to_other_sizes(document: Document, other: Record, word: str, look: str) -> html.A:
     """A link to the same model at other sizes: "at 1 token after 127"."""
     sizes = sizes_apart(other.define, [document.graph.define]) or "other sizes"

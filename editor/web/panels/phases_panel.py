@@ -20,7 +20,16 @@ from editor.web.panels.parts import basis_badge, kind_badge, length_fields, same
 from editor.web.view import colours_of, newest_lengths, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.phases import OWN, PRESENT, PhaseChoice, Phases, moved_between, of_phase
+from editor.workspace.longest import known_prompt
+from editor.workspace.phases import (
+    OWN,
+    PRESENT,
+    PhaseChoice,
+    Phases,
+    holds,
+    moved_between,
+    of_phase,
+)
 
 _BEFORE = "the plan before, for both"
 
@@ -40,7 +49,10 @@ def phases_panel(document: Document, phases: Phases | None = None) -> html.Div:
     """
     graph = document.graph
     newest = phases.lengths if phases else newest_lengths(document)
-    lengths = newest or Lengths(prompt_at(graph) or JobOptions.prompt, JobOptions.new)
+    prompt = prompt_at(graph) or JobOptions.prompt
+    if newest is None:  # a longer one would be refused
+        prompt = min(prompt, known_prompt(document.placement) or prompt)
+    lengths = newest or Lengths(prompt, JobOptions.new)
     fields = ("phases-prompt-length", "phases-new-length")
     return html.Div(
         [
@@ -226,7 +238,9 @@ def _said(
     elif is_close:
         best, present = (
             "Which of these placements is best is too close to call.",
-            "The first one is the present plan.",
+            "The first one is the present plan."
+            if PRESENT in phases.rows_with_present[0][1]
+            else "",
         )
     else:
         by = f" by {phases.basis.kind}" if is_measured else ""
@@ -237,7 +251,7 @@ def _said(
         present = f"The present plan is another one: {pluralize(elsewhere, 'op')} {are} elsewhere."
     pins = len(document.placement.settings.pins) if _is_present(document, phases) else 0
     held = f" Each way holds the {pluralize(pins, 'pin')} of the plan." if pins else ""
-    return f"{best} {present}{held}"
+    return f"{best} {present}".rstrip() + held
 
 
 def _answer(phases: Phases, moved: int, measured: _Measured | None) -> html.Span:
@@ -312,6 +326,11 @@ def _other_phase(document: Document) -> str:
     return "the prompt" if tokens_of_step(document.graph) == 1 else "a token"
 
 
+def tokens_of_plan(graph: Graph, lengths: Lengths) -> int:
+    """Tokens of the context that ways to place both phases are made for, in the phase of a graph's sizes."""
+    return lengths.before_last if tokens_of_step(graph) == 1 else lengths.prompt
+
+
 def _use(document: Document, phases: Phases, name: str, elsewhere: Mapping[str, int]) -> Any:
     """What makes a way the plan, where it is another one; "" where it cannot be."""
     if name not in elsewhere:
@@ -319,6 +338,14 @@ def _use(document: Document, phases: Phases, name: str, elsewhere: Mapping[str, 
     is_kept = name != OWN or phases.in_use(document.placement) == OWN
     if not elsewhere[name] and is_kept:
         return "in use" if name == OWN else f"the present plan of {_phase(document)}"
+    if not holds(document.placement, phases.placements[name]):
+        tokens = tokens_of_plan(document.graph, phases.lengths)
+        return html.Button(
+            f"Use at {pluralize(tokens, 'token')}",
+            id={"type": "phase-open", "name": name},
+            className="tool small",
+            title="It has no room for the sizes that are open: this opens those that it was placed for",
+        )
     title = (
         f"Make it the plan of the sizes that are open: {pluralize(elsewhere[name], 'op')} by pins"
     )

@@ -65,7 +65,7 @@ from editor.web.view import (
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.longest import FAR_CONTEXT, NO_ROOM, has_longest
+from editor.workspace.longest import FAR_CONTEXT, NO_ROOM, has_longest, known_prompt
 
 _NEAR = 1.1
 """Times a figure that was worked out, within which what was measured is not told beside it"""
@@ -244,8 +244,10 @@ def _fits_until(document: Document) -> html.Button | None:
     until, state = min(full, key=lambda each: each[0])
     if until < state.context:  # by what runtimes add, which is said beside it
         return None
+    prompt = known_prompt(document.placement) or until
+    at_once = f", a prompt of {prompt:,} at once" if prompt < until else ""
     return html.Button(
-        f"fits up to about {until:,} tokens",
+        f"fits up to about {until:,} tokens{at_once}",
         className="link",
         title=f"{state.text()}. A prompt at once needs more: Memory finds how long it may be. "
         "Another split may fit a longer context: “Longest context” finds it.",
