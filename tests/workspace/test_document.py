@@ -17,7 +17,7 @@ import editor
 from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.kinds import Kind, too_close
-from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.web.drawing.panes import panes_data
@@ -511,6 +511,15 @@ def test_a_transfer_says_where_its_time_has_no_size_in_it(mobilenet: Graph, tmp_
     document.set_devices([{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "NPU"}])
     said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
     assert said == {"size and link"}
+    seconds = dict.fromkeys(document.graph.op_keys, 1e-6)
+    profile = DeviceProfile("x", 1.0, seconds, {}, (), 1e-5, 1e-6, 1e-6, 1e-9, 1e-9, 1)
+    save_profile(document.graph, document.devices[0], profile)
+    try:
+        document.set_automatic("priority", {"costs": "measured"}, "minimal")
+        said = {row["time_from"] for row in transfer_rows(document) if row["kind"] == "transfer"}
+        assert said == {"size, link, profile of A"}, "what the profile adds stood below the link"
+    finally:
+        profile_path(document.graph, document.devices[0]).unlink()
 
 
 def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(

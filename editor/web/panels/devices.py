@@ -188,13 +188,16 @@ def _beside_profiles(document: Document) -> html.P | None:
         return None
     placement = document.placement
     profiled = [d for d in placement.used_numbers if costs.profiled and costs.profiled[d]]
-    ops = int(np.isin(placement.device_of_op[placement.placed_ops], profiled).sum())
     words = "No op runs on a device that has a profile: these figures are estimates."
-    if ops:
-        names = joined([document.devices[d].name for d in profiled])
+    if profiled:
+        others = [d for d in placement.used_numbers if d not in profiled]
+        names, lacking = (
+            joined([document.devices[d].name for d in ds]) for ds in (profiled, others)
+        )
+        ops = int(np.isin(placement.device_of_op[placement.placed_ops], others).sum())
         words = (
-            f"Profiled on {names}: {ops:,} of {pluralize(len(placement.placed_ops), 'op')}. "
-            "The times of the others are estimates."
+            f"{names} {'is' if len(profiled) == 1 else 'are'} profiled. {lacking} {'has' if len(others) == 1 else 'have'} no "
+            f"profile: the times of {pluralize(ops, 'op')} there are estimates."
         )
     return html.P(words, className="hint")
 

@@ -109,6 +109,8 @@ def outputs_card(result: BenchmarkResult) -> html.Div:
         d.within_tolerance and result.not_simulated
     ):  # the split is right, and that is all that is known
         word, look = f"{word}, without {joined(result.not_simulated)}", "verdict"
+    elif d.within_tolerance and result.estimated:
+        word, look = f"{word}, by a stand-in", "verdict"
     details = (
         "relative" + (f", tolerance {d.tolerance}" if d.outputs else ""),
         f"{d.max_absolute:.2g} absolute",

@@ -76,7 +76,7 @@ def _untold(best: Hint, document: Document) -> html.P:
     if best.estimated:
         profiled, used = plan_costs(document)[0].profiled, document.placement.used_numbers
         lacking = [document.devices[d] for d in used if not (profiled and profiled[d])]
-        absent = lacking and all(device.planned for device in lacking)
+        absent = any(device.planned for device in lacking)  # which no profile here makes surer
         kinds, way = "estimates", KIT if absent else "profile first" if lacking else "profile again"
     if problem := document.graph.weights_problem:
         way = f"{problem}; once they are, {way.removesuffix(' first')}"

@@ -15,7 +15,7 @@ from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
-from editor.text import human_bytes
+from editor.text import human_bytes, joined
 from editor.web.view import measured_medians, plan_costs
 from editor.workspace.document import Document
 
@@ -294,5 +294,9 @@ def _time_from(placement: Placement, costs: Costs, transfer: Boundary) -> str:
     by_size = np.ptp(costs.leave[:, source]) + np.ptp(costs.enter[:, targets], axis=0).sum()
     if not by_size and costs.wires is None:
         return "default, any size"
-    profiled = costs.profiled and all(costs.profiled[d] for d in (source, *targets))
-    return "profile" if profiled else "size and link"
+    ends = dict.fromkeys((source, *targets))
+    profiled = [d for d in ends if costs.profiled and costs.profiled[d]]
+    if len(profiled) == len(ends):
+        return "profile"
+    names = joined([placement.devices[d].name for d in profiled])
+    return f"size, link, profile of {names}" if names else "size and link"
