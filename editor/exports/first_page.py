@@ -382,6 +382,8 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             lines.append(f"{device.name}: the model's precision as exported.")
         if profiled := _profiled(placement, device, costs):
             lines.append(f"{device.name}: {profiled}.")
+        if stated := assumed_peaks(placement, device, costs, is_stated=True):
+            lines.append(f"{device.name}: by the device table {stated}.")
         if assumed := assumed_peaks(placement, device, costs):
             measured = report["measurement"]
             only = measured is not None and measured["kind"] == Kind.MEASUREMENT

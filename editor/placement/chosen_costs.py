@@ -174,21 +174,23 @@ def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:
     return f": {'; '.join(f'{n} {f}' for n, f in zip(names, figures, strict=True))}"
 
 
-def assumed_peaks(placement: Placement, device: Device, costs: Costs) -> str:
-    """The figures that costs rest on and that neither a profile nor the device table states."""
+def assumed_peaks(
+    placement: Placement, device: Device, costs: Costs, is_stated: bool = False
+) -> str:
+    """The figures that costs rest on and that no profile has: those that the device table states, or by default the others."""
     peaks, link, number = peaks_of(device), device.link, placement.device_number(device.name)
-    parts = []
+    parts = list[tuple[object, str]]()
     if not costs.assumed or costs.assumed[number]:
         parts += [
-            "" if device.peak_compute else _flops(peaks.compute),
-            "" if device.peak_dram_bw else f"memory {peaks.memory / 1e9:.3g} GB/s",
+            (device.peak_compute, _flops(peaks.compute)),
+            (device.peak_dram_bw, f"memory {peaks.memory / 1e9:.3g} GB/s"),
         ]
     if np.isfinite(peaks.bandwidth) and not _has_measured_links(placement, device, costs):
         parts += [
-            "" if link and link.bandwidth else f"link {peaks.bandwidth / 1e9:.3g} GB/s",
-            "" if link and link.latency else f"{human_seconds(peaks.latency)} per transfer",
+            (link and link.bandwidth, f"link {peaks.bandwidth / 1e9:.3g} GB/s"),
+            (link and link.latency, f"{human_seconds(peaks.latency)} per transfer"),
         ]
-    return ", ".join(filter(None, parts))
+    return ", ".join(words for given, words in parts if bool(given) is is_stated)
 
 
 def _has_measured_links(placement: Placement, device: Device, costs: Costs) -> bool:

@@ -37,6 +37,7 @@ def test_assumptions_pins_and_reasons_stand_before_the_lists(
     first, _, appendix = text.partition("<details>")
     assert "memory bandwidth and link of NPU assumed, speed of CPU assumed).\n" in first
     assert "- NPU: planned as if the model were int8." in first
+    assert "- NPU: by the device table 4 TFLOP/s.\n" in first, "the figures cannot be had again"
     assert (
         "- NPU: not stated in the device table, so assumed: memory 100 GB/s, link 8 GB/s, 20 µs per"
         in first

@@ -45,6 +45,22 @@ def test_an_estimate_says_how_a_split_compares_with_not_splitting(state: AppStat
     assert "'estimated '" in said and "slower'" in said and " on Fast)'" in said
 
 
+def test_a_rate_says_how_long_each_takes_and_what_a_benchmark_of_planned_devices_checks(
+    state: AppState,
+) -> None:
+    """It was "3.6x faster" of a plan whose answers take longer; a pipeline said nothing of the device that is not here."""
+    npu = {"name": "NPU", "peakCompute": "400 GFLOPS", "peakDramBw": "30 GB/s"}
+    split = _open(state, npu, _CPU)
+    for policy in ("throughput", "pipeline"):
+        if policy == "pipeline":
+            split.set_automatic("pipeline", {}, "minimal")
+        else:
+            split.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+        said = _words(split)
+        assert re.search(r"; each takes [\d.]+ ms", said)
+        assert "NPU is not on this machine: Benchmark checks results, not speed" in said
+
+
 def test_an_estimate_stands_beside_estimates_and_is_doubtful_where_they_were_wrong(
     state: AppState, tmp_path: Path
 ) -> None:

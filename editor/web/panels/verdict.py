@@ -365,7 +365,8 @@ def _said(document: Document) -> list[Any]:
             lead = f"whether a split pays is not known, as {_absent(document)}"
         told = f"{lead}. {doubt_in_full(document)} "
         compared, untold = [told, way_to_better_costs(document)], ""
-    if document.placement.settings.policy == "pipeline" and compared:
+    placement = document.placement
+    if placement.settings.policy == "pipeline" and compared and not placement.uses_planned:
         untold = ""  # it has a remark of its own, too
     link = "; " if compared and untold else ""
     said = _sentence(*of, *compared, link, untold, *left_out_by_estimate(document))
@@ -444,7 +445,7 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     figure += besides if alone else f" on {unsplit.device}{besides}"
     if too_close(value, unsplit.figure, basis, unsplit.basis):
         return [_no_winner(what, figure, many)]
-    ratio = unsplit.figure / value if many else value / unsplit.figure
+    ratio, each = unsplit.figure / value if many else value / unsplit.figure, now["predicted"]
     tone = "worse" if ratio > 1 else "better"
     kind = weakest([basis, unsplit.basis]).kind
     return [
@@ -454,6 +455,7 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
         if (now["rough"] or besides) and ratio <= 1
         else html.Span(by_factor(ratio), className=f"delta {tone}"),
         f" than {what} ({figure})",
+        f"; each takes {in_words(each, bool(now['rough']))}" if many and each else "",
     ]
 
 
