@@ -58,8 +58,8 @@ from .kinds import Kind as Kind
 from .placement.choices import Aim as Aim
 from .placement.choices import PolicyName as PolicyName
 from .placement.choices import SubgraphRuleName as SubgraphRuleName
-from .placement.chosen_costs import Energy as Energy
 from .placement.device_map import DeviceMap as DeviceMap
+from .placement.energy import Energy as Energy
 from .placement.kept import Recipe as Recipe
 from .placement.placement import DeviceVerdict as DeviceVerdict
 from .placement.placement import Explanation as Explanation

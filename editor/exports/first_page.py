@@ -19,11 +19,11 @@ from editor.kinds import Kind, compare_medians, compare_rates, too_close
 from editor.placement.chosen_costs import (
     as_far_off,
     assumed_figures,
-    assumed_peaks,
     assumed_starts,
     ends_counted,
     estimate_off_profile,
     is_assumed,
+    peaks_in_words,
     stand_ins,
     streams,
     unprofiled,
@@ -382,9 +382,9 @@ def _assumptions(placement: Placement, report: Mapping[str, Any], costs: Costs) 
             lines.append(f"{device.name}: the model's precision as exported.")
         if profiled := _profiled(placement, device, costs):
             lines.append(f"{device.name}: {profiled}.")
-        if stated := assumed_peaks(placement, device, costs, is_stated=True):
+        if stated := peaks_in_words(placement, device, costs, is_stated=True):
             lines.append(f"{device.name}: by the device table {stated}.")
-        if assumed := assumed_peaks(placement, device, costs):
+        if assumed := peaks_in_words(placement, device, costs):
             measured = report["measurement"]
             only = measured is not None and measured["kind"] == Kind.MEASUREMENT
             whose = "assumed in what is not measured" if only else "so assumed"

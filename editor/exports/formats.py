@@ -267,7 +267,7 @@ FORMATS: dict[str, Format] = {
     ),
     "qnn": Format(
         "the provider option `op_affinity` of QNN: op types that stay on the CPU, and names for versions after 2.7",
-        "editor.exports.kept_off:write_qnn",
+        "editor.exports.provider_options:write_qnn",
         "QNN: op_affinity",
         options=(_DEVICE,),
         models=_ONNX,
@@ -275,7 +275,7 @@ FORMATS: dict[str, Format] = {
     ),
     "webgpu": Format(
         "`forceCpuNodeNames` of WebGPU, for onnxruntime-web and as a provider option",
-        "editor.exports.kept_off:write_webgpu",
+        "editor.exports.provider_options:write_webgpu",
         "WebGPU: forceCpuNodeNames",
         options=(_DEVICE,),
         models=_ONNX,
@@ -284,7 +284,7 @@ FORMATS: dict[str, Format] = {
     "tensorrt": Format(
         "op types that stay off TensorRT (`trt_op_types_to_exclude`) and TensorRT-RTX (`nv_op_types_to_exclude`); written by "
         "their documents, not tried here",
-        "editor.exports.kept_off:write_tensorrt",
+        "editor.exports.provider_options:write_tensorrt",
         "TensorRT: op types to exclude",
         options=(_DEVICE,),
         models=_ONNX,
@@ -293,17 +293,17 @@ FORMATS: dict[str, Format] = {
     "executorch": Format(
         "op types that the partitioners of ExecuTorch for QNN (`skip_node_op_set`) and Core ML leave alone; written by their "
         "source, not tried here",
-        "editor.exports.kept_off:write_executorch",
+        "editor.exports.executorch:write_executorch",
         "ExecuTorch: op types to skip",
         options=(_DEVICE,),
         models=_ONNX,
-        unfit="editor.exports.kept_off:unfit_for_executorch",
+        unfit="editor.exports.executorch:unfit_for_executorch",
         takes="programs of PyTorch",
     ),
     "hailo": Format(
         "`start_node_names`, `end_node_names` and `net_input_shapes` of each subgraph for the parser of Hailo's compiler; "
         "written by its examples, not tried here",
-        "editor.exports.kept_off:write_hailo",
+        "editor.exports.hailo:write_hailo",
         "Hailo: first and last nodes",
         options=(_DEVICE,),
         models=_ONNX,
@@ -348,7 +348,7 @@ FORMATS: dict[str, Format] = {
     ),
     "model-explorer": Format(
         "device, time and reason of each op as node data of Model Explorer",
-        "editor.exports.dot:write_model_explorer",
+        "editor.exports.model_explorer:write_model_explorer",
         "Model Explorer: node data",
     ),
 }

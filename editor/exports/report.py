@@ -39,12 +39,12 @@ from editor.placement.chosen_costs import (
     aimed_rate,
     assumed_speeds,
     costs_of_plan,
-    energy_of,
     left_out,
     source_of_figures,
 )
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
+from editor.placement.energy import energy_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.state_memory import full_at

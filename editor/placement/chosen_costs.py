@@ -1,25 +1,20 @@
-"""The costs that a plan is priced by, estimated or profiled, for latency or throughput; and the energy by them.
-
-The energy of a placement is the seconds that each device works, times the watts that its table states.
-"""
+"""The costs that a plan is priced by: estimated or profiled, for latency or throughput."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from editor.devices.device import Device
 from editor.graph.graph import Graph
-from editor.kinds import Basis, basis_of_energy
+from editor.kinds import Basis
 from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of, streamed_bytes
 from editor.placement.device_profile import basis_of, best_source, costs_of, load_profile
 from editor.placement.placement import Placement, Settings
-from editor.text import by_times, human_bytes, human_joules, human_seconds, joined, off_by
+from editor.text import by_times, human_bytes, human_seconds, joined, off_by
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -138,7 +133,7 @@ def assumed_links(placement: Placement, costs: Costs, values: bool = True) -> li
     """The links of used devices whose own speed is stated that are assumed, with their figures where ``values``."""
     others = assumed_speeds(placement, costs)
     figures = {
-        one.name: assumed_peaks(placement, one, costs)
+        one.name: peaks_in_words(placement, one, costs)
         for one in placement.used_devices
         if one.name not in others
     }
@@ -168,13 +163,13 @@ def assumed_starts(placement: Placement, costs: Costs) -> list[str]:
 def _values(placement: Placement, names: Sequence[str], costs: Costs) -> str:
     """The figures that were assumed of some devices, once where they are the same: ": 200 GFLOP/s, memory 20 GB/s"."""
     by_number = [placement.devices[placement.device_number(name)] for name in names]
-    figures = [assumed_peaks(placement, device, costs) for device in by_number]
+    figures = [peaks_in_words(placement, device, costs) for device in by_number]
     if len(set(figures)) == 1:
         return f": {figures[0]}"
     return f": {'; '.join(f'{n} {f}' for n, f in zip(names, figures, strict=True))}"
 
 
-def assumed_peaks(
+def peaks_in_words(
     placement: Placement, device: Device, costs: Costs, is_stated: bool = False
 ) -> str:
     """The figures that costs rest on and that no profile has: those that the device table states, or by default the others."""
@@ -261,56 +256,3 @@ def unprofiled(placement: Placement, costs: Costs) -> list[str]:
     """Devices of the plan that have nothing but an estimate, where others of the table have a profile."""
     used = placement.used_numbers if any(costs.profiled) else []
     return [placement.devices[d].name for d in used if not costs.profiled[d]]
-
-
-@dataclass(frozen=True)
-class Energy:
-    """The energy of one run."""
-
-    joules: Mapping[str, float]
-    """Device -> joules while it works; of the devices that the plan uses and whose watts are stated"""
-    unstated: tuple[str, ...]
-    """Devices that the plan uses and whose watts are not stated"""
-    basis: Basis
-
-    @property
-    def total(self) -> float | None:
-        """Joules of all devices; None where the watts of one of them are not stated."""
-        return None if self.unstated else sum(self.joules.values())
-
-    def __str__(self) -> str:
-        parts = ", ".join(f"{name} {human_joules(joules)}" for name, joules in self.joules.items())
-        if self.total is None:
-            return f"{parts}; without {' and '.join(self.unstated)}, whose power is not stated"
-        return parts if len(self.joules) == 1 else f"{human_joules(self.total)} ({parts})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Data for JSON."""
-        return {
-            "joules": self.total,
-            "devices": dict(self.joules),
-            "unstated": list(self.unstated),
-            "kind": self.basis.kind,
-        }
-
-
-def energy_of(placement: Placement, costs: Costs, basis: Basis) -> Energy | None:
-    """The energy of one run; None where the table states the watts of no device that the plan uses.
-
-    Args:
-        placement: the plan.
-        costs: times.
-        basis: what these are called.
-    """
-    joules = joules_of(placement, costs)
-    unstated = tuple(d.name for d in placement.used_devices if d.power is None)
-    return Energy(joules, unstated, basis_of_energy(basis)) if joules else None
-
-
-def joules_of(placement: Placement, costs: Costs) -> dict[str, float]:
-    """Device -> joules of one run; of the devices that it uses and whose watts are stated."""
-    used = [(number, placement.devices[number]) for number in placement.used_numbers]
-    if all(device.power is None for _, device in used):
-        return {}
-    seconds = placement.busy_seconds(costs)
-    return {d.name: float(seconds[number]) * d.power for number, d in used if d.power is not None}

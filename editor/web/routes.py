@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import date
+from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-import numpy as np
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
@@ -23,38 +19,28 @@ from fastapi.sse import EventSourceResponse
 from pydantic import TypeAdapter
 
 from editor.errors import Cancelled, EditorError, PlanError, WorkspaceError
-from editor.exports.benchmark_file import kept_tokens, of_unsplit
-from editor.exports.report import MAX_COMPARED, write_comparison
-from editor.files import json_text, safe_stem, write_atomic
-from editor.imports.device_figures import ProfileReport
-from editor.imports.profile_files import times_in
+from editor.exports.report import MAX_COMPARED
 from editor.placement.choices import PRESENT
-from editor.placement.device_profile import earlier_profile
-from editor.placement.filter import looks_like_filter, matching
-from editor.placement.placement import Placement
-from editor.placement.rules import parse_rules_text
-from editor.placement.search import Found, completions, mixed, not_found, search, single_equals
-from editor.text import as_utf8, pluralize
+from editor.placement.filter import matching
 from editor.web import messages as m
 from editor.web.app_state import AppState
+from editor.web.comparing import chosen_layouts, comparison_page
 from editor.web.controls import static_html
 from editor.web.drawing.body import body_view
 from editor.web.drawing.detail import drawing_of
-from editor.web.drawing.elements import spans
 from editor.web.drawing.panes import map_data, panes_data, versions_data
 from editor.web.drawing.ribbon import picture_plan, ribbon_of
 from editor.web.edit_answers import answer_edits
-from editor.web.messages import SearchResults, SearchRow
-from editor.web.panels.doubts import doubt_of_costs
+from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
 from editor.web.panels.memory_panel import context_note, prompt_note
 from editor.web.rule_rows import pattern_matches
 from editor.web.runs import follow_run, start_run
+from editor.web.searching import search_results
 from editor.web.sets import exported
-from editor.web.view import Measured, costs_value, has_profile, op_costs, view_of
+from editor.web.view import op_costs, view_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout
 from editor.workspace.longest import longest_prompt
 
 _Names = Annotated[list[str], Query(alias="name")]
@@ -362,182 +348,3 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
         raise ValueError(text)
     return int(text)
-
-
-def chosen_layouts(state: AppState, document: Document, names: Sequence[str]) -> list[Layout]:
-    """Layouts by name, as far as there are any.
-
-    Raises:
-        Cancelled: a person ended it.
-    """
-    with state.tasks.begin(document.id, "Solving the layouts") as task:
-        found = []
-        for number, name in enumerate(names):
-            task.step(number, len(names), f"Solving “{name}”")
-            found.append(document.layout(name, task.should_stop))
-        return [layout for layout in found if layout is not None]
-
-
-def _benchmarks(
-    document: Document, chosen: Mapping[str, Placement], folder: Path
-) -> dict[str, str]:
-    """Layout name -> a file with what was measured of it, in the form of `bench --json`."""
-    measured, files = Measured(document), dict[str, str]()
-    for number, (name, placement) in enumerate(chosen.items()):
-        run, of_tokens = (measured.run(placement, mode) for mode in ("latency", "tokens"))
-        reports = []
-        if run is not None and "report" in run.figures:
-            is_own = run.figures.get("plan") == placement.fingerprint
-            kept = run.figures["report"]
-            reports.append(kept if is_own else of_unsplit(kept, placement))
-        if of_tokens is not None:
-            figures = of_tokens.figures
-            if figures.get("plan") != placement.fingerprint:  # the unsplit model beside that plan
-                figures = {**figures, "plan": placement.fingerprint, "first_token": None}
-            reports.append(kept_tokens(figures))
-        if reports:
-            files[name] = str(write_atomic(folder / f"{number}.json", json_text(reports)))
-    return files
-
-
-def comparison_page(state: AppState, document_id: str, names: Sequence[str]) -> tuple[str, bytes]:
-    """Name and content of the standalone page of some layouts.
-
-    Raises:
-        EditorError: there is none of them.
-    """
-    document = state.document(document_id)
-    layouts = chosen_layouts(state, document, names)
-    chosen = {layout.name: layout.placement for layout in layouts if layout.placement is not None}
-    if not chosen:
-        raise EditorError("There is no such layout any more; compare again.")
-    with tempfile.TemporaryDirectory() as folder:
-        files = _benchmarks(document, chosen, Path(folder))
-        doubt = doubt_of_costs(document)
-        path = write_comparison(chosen, Path(folder), document.plan.stamp, files, doubt=doubt)[0]
-        return f"{path.stem}_comparison.html", path.read_bytes()
-
-
-class _Message(TypedDict):
-    text: str
-    bad: bool
-
-
-_OF_THIS_MODEL = 0.5
-"""Share of a file's time that belongs to ops of the model, below which it is probably of another one."""
-
-
-def rules_from(text: bytes, filename: str) -> m.Imported:
-    """The rules of a file, as an edit that replaces the present ones.
-
-    Raises:
-        EditorError: the file cannot be used.
-    """
-    rules = parse_rules_text(text.decode("utf-8", "replace"), filename or "rules")
-    said = f"{pluralize(len(rules), 'rule')} from {filename} in place of the former ones; undo brings those back"
-    return {
-        "edit": {
-            "do": "rules",
-            "rules": [rule.to_dict() for rule in rules],
-            "message": {"text": as_utf8(said), "bad": False},
-        }
-    }
-
-
-def pins_or_profile_from(document: Document, content: bytes, filename: str) -> m.Imported:
-    """Reads a file of another tool; the edit shows what came of it."""
-    message = _import(document, content, filename)
-    message["text"] = as_utf8(message["text"])  # it repeats names of the file
-    return {"edit": {"do": "show", "message": message}}
-
-
-def _import(document: Document, content: bytes, filename: str) -> _Message:
-    """Pins from a file of another tool; what happened, and whether something was left out."""
-    with tempfile.TemporaryDirectory() as folder:
-        suffix = Path(filename).suffix.lower()
-        path = (
-            Path(folder)
-            / f"{safe_stem(Path(filename).stem)}{suffix if suffix[1:].isalnum() and len(suffix) < 20 else ''}"
-        )
-        try:
-            path.write_bytes(content)
-            if times_in(path) is not None:
-                return _profile_message(
-                    document, document.import_profile(path, date.today()), filename
-                )
-            report = document.import_affinities(path, filename)
-        except EditorError as error:
-            return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
-    lines = [
-        f"{pluralize(report.pinned, 'op')} pinned from {filename} ({report.kind})",
-        *report.problems[:12],
-    ]
-    if len(report.problems) > 12:
-        lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
-    return {"text": "\n".join(lines), "bad": bool(report.problems)}
-
-
-def _profile_message(document: Document, report: ProfileReport, filename: str) -> _Message:
-    """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
-    lines = [f"Profile of {report.device} from {filename}: {report.text}", *report.problems(6)]
-    if report.share < _OF_THIS_MODEL:
-        device = next(d for d in document.devices if d.name == report.device)
-        way = (
-            "the profile before it can be put back"
-            if earlier_profile(document.graph, device)
-            else "it can be forgotten"
-        )
-        lines.insert(1, f"Is this file of another model? In the tab Benchmark {way}.")
-    if costs_value(document) == "estimate":
-        lines.append(
-            "Figures are estimates as before: choose “Costs: from a profile” to go by it."
-            if has_profile(document)
-            else "Figures are estimates until the devices of this machine are profiled, too."
-        )
-    # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are not faults.
-    bad = report.share < _OF_THIS_MODEL or bool(report.stand_in)
-    return {"text": "\n".join(lines), "bad": bad}
-
-
-MOST_LETTERS = 500
-
-
-def search_results(document: Document, text: str) -> SearchResults:
-    """What a text finds, or why it cannot be understood; longer texts are cut."""
-    placement, text = document.placement, text[:MOST_LETTERS]
-    answer: SearchResults = {
-        "rows": [],
-        "ops": "",
-        "completions": completions(placement, text),
-        "problem": "",
-    }
-    try:
-        if looks_like_filter(text) and mixed(text):
-            answer["problem"] = mixed(text)
-        elif looks_like_filter(text):
-            answer["ops"] = _spans_of(matching(placement, text, lambda: op_costs(document)[0]))
-        else:
-            found = search(placement, text)
-            answer["rows"], answer["ops"] = (
-                [_row(each) for each in found.found],
-                _spans_of(found.ops),
-            )
-            if not found.ops and not found.found:
-                answer["problem"] = single_equals(text) or not_found(placement, text)
-    except EditorError as error:
-        answer["problem"] = str(error)
-    return answer
-
-
-def _row(found: Found) -> SearchRow:
-    return {
-        "kind": found.kind,
-        "title": found.title,
-        "detail": found.detail,
-        "ops": _spans_of(found.ops),
-        "block": found.block,
-    }
-
-
-def _spans_of(ops: Any) -> str:
-    return spans(np.unique(np.array(ops, np.int64)))

@@ -12,8 +12,9 @@ import numpy as np
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.placement.choices import PRESENT
-from editor.placement.chosen_costs import assumed_speeds, joules_of, source_of_figures
+from editor.placement.chosen_costs import assumed_speeds, source_of_figures
 from editor.placement.costs import Costs
+from editor.placement.energy import joules_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.unsplit import on_one_device
 from editor.workspace.recorded import hetero_devices, settings_of_hetero

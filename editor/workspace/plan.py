@@ -45,9 +45,10 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import sizes_text, with_all_sizes
 from editor.graph.states import Lengths
 from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
-from editor.placement.chosen_costs import Energy, costs_of_plan, energy_of
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.device_map import DeviceMap, device_map
 from editor.placement.device_profile import costs_of, save_profile
+from editor.placement.energy import Energy, energy_of
 from editor.placement.kept import Recipe, learned_since, moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules

@@ -36,10 +36,10 @@ from editor.placement.device_profile import (
 )
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
+from editor.web.importing import pins_or_profile_from
 from editor.web.open_request import OpenRequest
 from editor.web.panels.profiles import profiles_view
 from editor.web.panels.verdict import headline
-from editor.web.routes import pins_or_profile_from
 from editor.web.view import figures_of
 from editor.workspace.history import Store
 from editor.workspace.plan import Plan

@@ -16,9 +16,10 @@ import editor
 from editor.devices.table import load_devices
 from editor.graph.graph import Graph
 from editor.kinds import Basis, Kind
-from editor.placement.chosen_costs import costs_of_plan, energy_of
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, price
+from editor.placement.energy import energy_of
 from editor.placement.placement import placement_of_groups
 from editor.placement.policies import exact
 from editor.placement.policies.optimal import optimal

@@ -26,6 +26,7 @@ from editor.text import human_rate, human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions, next_options
 from editor.web.callbacks.exporting import _content
+from editor.web.comparing import comparison_page
 from editor.web.drawing.panes import panes_data
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
@@ -33,7 +34,6 @@ from editor.web.packing import written
 from editor.web.panels.benchmark_panel import profile_view
 from editor.web.panels.compare import compare_view
 from editor.web.panels.tables import subgraph_rows
-from editor.web.routes import comparison_page
 from editor.web.runs import run_to_keep, tuned_to_keep
 from editor.web.view import measured_run, unsplit_run
 from editor.workspace.document import Document

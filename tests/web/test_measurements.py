@@ -15,9 +15,9 @@ from page_words import ended, status_of, verdict_of
 
 from editor.errors import Cancelled
 from editor.kinds import Basis, Kind, too_close
-from editor.placement.chosen_costs import energy_of
 from editor.placement.costs import seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.energy import energy_of
 from editor.text import human_joules, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions

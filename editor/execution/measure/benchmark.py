@@ -76,7 +76,8 @@ from editor.execution.measure.turns import (
 from editor.groups import firsts
 from editor.operating_system import cpu_name
 from editor.placement.choices import AIMS
-from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, energy_of, predicted_rate
+from editor.placement.chosen_costs import assumed_speeds, costs_of_plan, predicted_rate
+from editor.placement.energy import energy_of
 from editor.placement.placement import Placement
 from editor.placement.unsplit import unsplit_lacks
 from editor.runtimes.base import CompileOptions, Value

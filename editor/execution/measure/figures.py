@@ -11,7 +11,7 @@ import numpy as np
 from editor.execution.measure.statistics import median_interval, medians_of_turns
 from editor.groups import grouped
 from editor.kinds import NO_DIFFERENCE, Basis, Kind, compare_medians, compare_rates, kind_of_run
-from editor.placement.chosen_costs import Energy
+from editor.placement.energy import Energy
 from editor.text import (
     human_bytes,
     human_joules,

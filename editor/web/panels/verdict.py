@@ -19,8 +19,9 @@ from editor.graph.states import (
     what_a_run_makes,
 )
 from editor.kinds import Kind, by_factor, too_close, weakest
-from editor.placement.chosen_costs import OF_BUSY_PROFILE, energy_of, left_out
+from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
 from editor.placement.costs import processors
+from editor.placement.energy import energy_of
 from editor.placement.remarks import wrong_types
 from editor.placement.state_memory import state_memory
 from editor.placement.unsplit import ops_excluded, unsplit_lacks
