@@ -274,6 +274,18 @@ def test_a_comparison_of_a_plan_that_has_changed_is_made_again_when_its_tab_is_o
     expect(note).to_be_hidden()
 
 
+def beside_this_plan(page: Page, address: str, layout: str) -> None:
+    """Opens a layout side by side with the plan of a document."""
+    page.goto(address)
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    page.wait_for_selector("#compare-table")
+    for name in ("this plan", layout):
+        page.click(f"[data-pane='{name}']")
+    page.click("#panes-open")
+    expect(page.locator("#panes figure").nth(1)).to_be_visible()
+
+
 def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours(
     page: Page, server: Server, server_state: AppState, tmp_path: Path
 ) -> None:
@@ -285,14 +297,7 @@ def test_layouts_that_differ_in_subgraphs_only_are_side_by_side_in_their_colours
     document.paint([2, 5], 0)
     document.keep_layout("fewest")
     document.set_automatic("priority", {}, "connected")
-    page.goto(f"{server.url}/d/{document.id}")
-    ready(page)
-    page.click("role=tab[name='Compare']")
-    page.wait_for_selector("#compare-table")
-    for name in ("this plan", "fewest"):
-        page.click(f"[data-pane='{name}']")
-    page.click("#panes-open")
-    expect(page.locator("#panes figure").nth(1)).to_be_visible()
+    beside_this_plan(page, f"{server.url}/d/{document.id}", "fewest")
     says_exactly(
         page.locator(".panes-note"),
         "All 9 ops are on the same devices, in other subgraphs: neighbouring ones differ in colour",
@@ -312,14 +317,7 @@ def test_layouts_side_by_side_follow_the_window_until_somebody_moves_them(
     document.keep_layout("before")
     document.paint([20], 1)
     page.set_viewport_size({"width": 1600, "height": 1000})
-    page.goto(f"{server.url}/d/{document.id}")
-    ready(page)
-    page.click("role=tab[name='Compare']")
-    page.wait_for_selector("#compare-table")
-    for name in ("this plan", "before"):
-        page.click(f"[data-pane='{name}']")
-    page.click("#panes-open")
-    expect(page.locator("#panes figure").nth(1)).to_be_visible()
+    beside_this_plan(page, f"{server.url}/d/{document.id}", "before")
     in_the_middle = (
         "() => { const { cy } = heteroPanes.graphs[0], at = cy.nodes('.op')[20].renderedPosition(); "
         "return Math.abs(at.x / cy.width() - 0.5) + Math.abs(at.y / cy.height() - 0.5) < 0.15; }"
