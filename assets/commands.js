@@ -88,7 +88,7 @@ const FIXED = [
     menu: "ground",
   },
   { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
-  { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.edit({ do: "undo" }), menu: "ground" },
+  { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.undo(), menu: "ground" },
   { id: "redo", words: "Redo", keys: ["Ctrl+Shift+Z", "Ctrl+Y"], run: () => editor.edit({ do: "redo" }), menu: "ground" },
   {
     id: "keep-others",

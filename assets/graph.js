@@ -260,7 +260,7 @@ function apply(view) {
   setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
   editor.drawRules(view.rules);
   editor.legend();
-  for (const id of /** @type {const} */ (["undo", "redo"])) editor.byId(id)?.toggleAttribute("disabled", !view[id]);
+  editor.showUndo();
   editor.showMode();
 }
 

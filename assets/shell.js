@@ -141,8 +141,31 @@ function takeAlong(path) {
   editor.keep(other, { ...viewed(other), tab, colour }, "sessionStorage");
 }
 
+/** Undo, where nothing was done since the model was opened at these sizes, leads back to those that a person came from. */
+const cameFrom = () => {
+  const { cameFrom } = viewed();
+  return cameFrom?.step === page.view.step ? cameFrom : null;
+};
+
+function undo() {
+  const back = cameFrom();
+  if (back) window.location.assign(back.href);
+  else editor.edit({ do: "undo" });
+}
+
+/** Undo and redo can be pressed where there is something to undo or to do again, and say where undo leads back to sizes. */
+function showUndo() {
+  const back = cameFrom(),
+    button = editor.byId("undo");
+  editor.byId("redo")?.toggleAttribute("disabled", !page.view.redo);
+  button?.toggleAttribute("disabled", !page.view.undo && !back);
+  if (button) button.title = `${back ? back.words : "Undo"} (Ctrl+Z)`;
+}
+
 function recall() {
-  const was = viewed();
+  const was = viewed(),
+    back = /** @type {HTMLAnchorElement | null} */ (document.querySelector('#notice a[href^="/d/"]'));
+  if (back) remember({ cameFrom: { href: back.href, words: back.textContent, step: page.view.step } });
   if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
   if (page.detail === undefined) {
     // the first elements are still on their way
@@ -236,5 +259,18 @@ function intoView(children, id) {
   }, 50);
 }
 
-editor.provide({ labelFields, remember, recall, takeAlong, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
+editor.provide({
+  labelFields,
+  remember,
+  recall,
+  takeAlong,
+  undo,
+  showUndo,
+  restorePanels,
+  openLink,
+  showLink,
+  copy,
+  copyLink,
+  togglePanel,
+});
 editor.callbacks({ intoView });

@@ -260,3 +260,8 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def markdown_cell(text: str) -> str:
+    """A text of a model as code in a cell of a table in Markdown."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'").replace("\n", " ")

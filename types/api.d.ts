@@ -644,6 +644,7 @@ export interface Figures {
   pins: number;
   context: number | null;
   predicted: number | null;
+  between: number | null;
   rate: number | null;
   basis: Basis | null;
   rough: boolean;

@@ -498,6 +498,8 @@ interface Hetero {
   labelFields(): void;
   remember(what: Remembered): void;
   recall(): void;
+  undo(): void;
+  showUndo(): void;
   restorePanels(): void;
   toggleScheme(): void;
   openLink(): void;

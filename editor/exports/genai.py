@@ -22,13 +22,14 @@ from editor.exports.onnxruntime import runs_on
 from editor.files import copy_atomic, json_text, parse_json, read_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.states import states_of
+from editor.groups import grouped
 from editor.placement.placement import Placement
 from editor.placement.state_memory import content_of, extra_weights, state_memory
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
-from editor.text import joined, pluralize
+from editor.text import joined, markdown_cell, pluralize
 
-CONFIG = "genai_config.json"
+CONFIG, README = "genai_config.json", "README.md"
 _MODELS = (".onnx", ".data", ".bin", ".onnx_data")
 _MOST_COPIED = 256 << 20
 """Bytes of a file beside the model; larger ones are weights."""
@@ -83,17 +84,21 @@ def write_genai(
         raise ExportError(
             f"{source}: not a configuration of onnxruntime-genai ({error})"
         ) from error
-    stages, written = _pipeline(placement, prompt, out_dir, stamp)
+    parts, written = _pipeline(placement, prompt, out_dir, stamp)
+    used = [*placement.used_devices, *(prompt.used_devices if prompt is not None else ())]
+    said = notes(list({device.name: device for device in used}.values()))
     config["model"]["type"] = "decoder-pipeline"
-    decoder["pipeline"] = stages
+    decoder["pipeline"] = [part.entry(phases) for part, phases in parts]
     decoder.pop("filename", None)
     if (room := _room(placement, prompt)) is not None:
         _limit(config, room[0])
     if prompt is not None and (note := limits(placement, prompt)):
         warnings.warn(note, stacklevel=2)
     written.append(write_atomic(out_dir / CONFIG, json_text(config)))
+    written.append(write_atomic(out_dir / README, _readme(graph, parts, said, stamp)))
     for file in sorted(graph.path.parent.iterdir()):
-        is_other = file.is_file() and not file.name.endswith(_MODELS) and file.name != CONFIG
+        is_other = file.is_file() and not file.name.endswith(_MODELS)
+        is_other = is_other and file.name not in (CONFIG, README)
         if is_other and file != graph.path and file.stat().st_size <= _MOST_COPIED:
             written.append(copy_atomic(file, out_dir / file.name))
     return written
@@ -124,8 +129,8 @@ class _Part:
 
 def _pipeline(
     placement: Placement, prompt: Placement | None, out_dir: Path, stamp: str
-) -> tuple[list[dict[str, Any]], list[Path]]:
-    """Entries of the pipeline in the order of the run, and the files that they run.
+) -> tuple[list[tuple[_Part, dict[str, bool]]], list[Path]]:
+    """The stages of the pipeline in the order of the run, each with the phases that it runs on, and their files.
 
     A subgraph that both placements have is written once, and runs on prompts and tokens, so that its weights are there once.
     """
@@ -141,7 +146,7 @@ def _pipeline(
     for part, _ in stages:
         path = out_dir / f"{part.name}.onnx"
         written += write_submodel(part.model.model, part.model.folder, path, stamp)
-    return [part.entry(phases) for part, phases in stages], written
+    return stages, written
 
 
 def _merged(prompt: Sequence[_Part], tokens: Sequence[_Part]) -> list[tuple[_Part, bool, bool]]:
@@ -176,10 +181,15 @@ def _parts(placement: Placement, prefix: str) -> list[_Part]:
 
 def notes(used: list[Device]) -> list[str]:
     """What the folder does not keep of a plan: devices that ONNX Runtime does not have."""
+    by_options = grouped((json_text(_options(d)), d.name) for d in used if _is_own(d))
     return [
         f"the CPU runs the ops of {d.name}: onnxruntime-genai has no provider for it"
         for d in used
         if not _is_own(d)
+    ] + [
+        f"{joined(names)} are one device to onnxruntime-genai, with one memory: their parts have the same session options"
+        for names in by_options.values()
+        if len(names) > 1
     ]
 
 
@@ -237,6 +247,50 @@ def left_out(placement: Placement) -> str:
     """What the folder does not keep of a plan, in a line."""
     return shortfall(
         placement, lambda d: runs_on(d) if _is_own(d) else "the CPU", _is_own, parts=True
+    )
+
+
+_TEXT = """# {model} in {count}, for onnxruntime-genai
+
+`genai_config.json` names the parts in the order of the run, each with the session options of the device that the plan has its
+ops on. In this folder, after `pip install onnxruntime-genai` (`-cuda` and `-directml` are packages of their own):
+
+    import onnxruntime_genai as og
+
+    model = og.Model(".")
+    settings = og.GeneratorParams(model)
+    settings.set_search_options(max_length=64)
+    generator = og.Generator(model, settings)
+    generator.append_tokens([1, 2, 3])  # a prompt; og.Tokenizer(model) makes such numbers of a text
+    while not generator.is_done():
+        generator.generate_next_token()
+    print(generator.get_sequence(0))
+
+| part | device | ops | on | provider |
+| --- | --- | --- | --- | --- |
+{rows}
+
+{notes}Made by {stamp}.
+"""
+
+
+def _readme(
+    graph: Graph, stages: Sequence[tuple[_Part, dict[str, bool]]], notes: list[str], stamp: str
+) -> str:
+    rows = []
+    for part, phases in stages:
+        on = [
+            word for word, runs in zip(("prompts", "tokens"), phases.values(), strict=False) if runs
+        ]
+        provider = provider_of(part.device) if _is_own(part.device) else CPU
+        cells = f"`{part.name}.onnx`", markdown_cell(part.device.name), f"{len(part.content[1]):,}"
+        rows.append(f"| {' | '.join(cells)} | {joined(on) or 'all steps'} | {provider} |")
+    return _TEXT.format(
+        model=markdown_cell(graph.name),
+        count=pluralize(len(stages), "part"),
+        rows="\n".join(rows),
+        notes="".join(f"Note: {note}.\n\n" for note in notes),
+        stamp=stamp or "Hetero Editor",
     )
 
 

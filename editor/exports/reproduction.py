@@ -31,7 +31,7 @@ from editor.placement.placement import Placement, placement_of_groups
 from editor.runtimes.base import SubModel, Value
 from editor.runtimes.openvino.runtime import NAME as OPENVINO
 from editor.runtimes.registry import stand_in
-from editor.text import human_bytes
+from editor.text import human_bytes, markdown_cell
 
 SMALL = 1 << 16
 """Bytes up to which weights are the real ones."""
@@ -283,14 +283,9 @@ def _script(device: Device, files: Collection[str]) -> str:
     return text.format(provider=device.provider if known else f"YOUR_PROVIDER_OF_{device.name}")
 
 
-def _cell(text: str) -> str:
-    """A text of a model as code in a cell of a table in Markdown."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'").replace("\n", " ")
-
-
 def _prose(text: str) -> str:
     """A text that may repeat names of a model as plain text in Markdown."""
-    return escape(_cell(text), quote=False)
+    return escape(markdown_cell(text), quote=False)
 
 
 def _readme(
@@ -302,24 +297,24 @@ def _readme(
     }
     numbers = dict.fromkeys((*graph.op_reads[op].tolist(), *graph.op_outputs[op].tolist()))
     rows = [
-        f"| `{_cell(graph.tensor_names[t])}` | {roles.get(graph.tensor_names[t], 'output')} | "
+        f"| `{markdown_cell(graph.tensor_names[t])}` | {roles.get(graph.tensor_names[t], 'output')} | "
         f"{graph.tensor_types[t] or '?'} | {graph.shape_label(t)} |"
         for t in numbers
         if t >= 0
     ]
     weights = (
         f"Weights above {human_bytes(SMALL)} are random (normal, seeded; 8-bit ones uniform), not those of the model: "
-        f"{', '.join(f'`{_cell(name)}`' for name in found.random_weights)}."
+        f"{', '.join(f'`{markdown_cell(name)}`' for name in found.random_weights)}."
         if found.random_weights
         else "The weights are those of the model."
     )
     libraries = for_opsets(model.opset_import, device.custom_ops)
     notes = [*found.notes, *(f"needs the custom ops of {Path(lib).name}" for lib in libraries)]
     return _README.format(
-        type=_cell(found.type),
-        device=_cell(device.name),
-        name=_cell(graph.op_names[op] or found.key),
-        model=_cell(graph.path.name),
+        type=markdown_cell(found.type),
+        device=markdown_cell(device.name),
+        name=markdown_cell(graph.op_names[op] or found.key),
+        model=markdown_cell(graph.path.name),
         sha256=graph.sha256,
         title=_prose(device.description or device.title),
         reason=_prose(found.reason or "nothing against it: it takes the op where it is alone"),

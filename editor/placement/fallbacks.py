@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,6 +123,24 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
             )
         )
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
+
+
+class Taken(NamedTuple):
+    """A run where the first device would take the ops that it refuses."""
+
+    seconds: float
+    subgraphs: int
+    before: float
+    """Seconds of a run as it is"""
+
+
+def if_taken(placement: Placement, costs: Costs, found: Sequence[Fallback]) -> Taken:
+    """What a run would be without some fallbacks, the other ops where they are."""
+    device, placed = placement.assignment.device.copy(), np.sort(placement.placed_ops)
+    device[[op for fallback in found for op in fallback.ops]] = 0
+    groups = grouping_of(placement.settings.subgraphs)(placement.graph, device, placed)
+    seconds = price(placement.graph, costs, device, placement.placed_ops, groups).total
+    return Taken(seconds, int(groups[placed].max()) + 1, placement.price(costs).total)
 
 
 _NOTHING = 1e-9

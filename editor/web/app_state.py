@@ -54,8 +54,8 @@ from editor.workspace import plan_file
 from editor.workspace.audit_layouts import AuditReport, audit_job, keep_audit
 from editor.workspace.document import Document
 from editor.workspace.folders import make_private, title_of
-from editor.workspace.history import Store
-from editor.workspace.longest import NO_ROOM, longest_context, memory_settings, wanted_settings
+from editor.workspace.history import Record, Store
+from editor.workspace.longest import NO_ROOM, wanted_settings
 from editor.workspace.model_set import is_set
 from editor.workspace.phases import Phases, place_phases
 from editor.workspace.plan import Plan, with_costs_of_here
@@ -133,6 +133,7 @@ class AppState:
         """Tells this server from others that use the workspace."""
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._greetings: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
         self._lock = threading.RLock()
         self._starting = threading.Lock()
         """Held while a measurement is submitted, which can take seconds; not ``_lock``, which edits need."""
@@ -379,27 +380,6 @@ class AppState:
             self.greet(record.id, _NO_PROFILE)
         return self._keep(Document(self.store, record, solver))
 
-    def at_longest_context(self, document: Document, task: Task) -> Document:
-        """The document at the longest context that a split within memory was found for, with that split.
-
-        Raises:
-            EditorError: no context fits.
-            Cancelled: a person ended it.
-        """
-        wanted = wanted_settings(document)
-        found = longest_context(
-            replace(document.placement, settings=wanted),
-            self.loader(document),
-            lambda done, total, what: task.step(done, total, f"Placing it with {what}"),
-            task.should_stop,
-        )
-        resized = self.with_sizes(document.id, found.define, task.should_stop)
-        settings = memory_settings(resized.placement.settings)
-        resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
-        said = found.in_words(wanted)
-        self.greet(resized.id, f"{said} {self.greeting(resized.id)}".rstrip())
-        return resized
-
     def at_sizes(
         self, document: Document, text: str, task: Task
     ) -> tuple[list[AtSizes], list[str]]:
@@ -500,13 +480,19 @@ class AppState:
         entries = [dict(d.entry) for d in document.devices]
         return self.create(graph, entries, settings, document.devices_text)
 
-    def greet(self, document_id: str, text: str) -> None:
-        """Keeps what the next page of a document says when it opens."""
+    def greet(self, document_id: str, text: str, origin: Document | None = None) -> None:
+        """Keeps what the next page of a document says when it opens, and at which sizes a person was before."""
         self._greetings[document_id] = text
+        if origin is not None:
+            self._origins[document_id] = origin.id
 
     def greeting(self, document_id: str) -> str:
         """What the page of a document says when it opens, once; "" for nothing."""
         return self._greetings.pop(document_id, "")
+
+    def origin(self, document_id: str) -> Record | None:
+        """The document at the sizes from which a person comes to this one, once."""
+        return self.store.get(self._origins.pop(document_id, ""))
 
     def _advised(self, document_id: str) -> Path:
         return self.uploads.folder / f"{document_id}-advice"

@@ -266,8 +266,26 @@ def _new_costs(
     words = [in_words(*each) for each in ((new, now["rough"]), (old, shown["rough"]))]
     made = what_a_run_makes(document.graph)
     text = f"By the new costs {words[0]}{made}, {words[1]} before"
+    text += _changed_parts(now, shown)
     text += f"; the policy placed {pluralize(moved, 'op')} elsewhere." if moved else "."
     return text, notice(text)
+
+
+def _changed_parts(now: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
+    """In which parts of a run two figures differ: " (ops 2.5 ms, 2.4 ms before; transfers and starts …)"."""
+
+    def parts(each: Mapping[str, Any]) -> dict[str, str]:
+        between = each["between"] or 0.0
+        return {
+            "ops": in_words(each["predicted"] - between, each["rough"]),
+            "transfers and starts": in_words(between, each["rough"]),
+        }
+
+    after, was = parts(now), parts(shown)
+    said = [
+        f"{name} {after[name]}, {was[name]} before" for name in after if after[name] != was[name]
+    ]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _solved_anew(document: Document, request: m.Edits) -> _Said | None:

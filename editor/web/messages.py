@@ -582,6 +582,8 @@ class Figures(TypedDict):
     """Tokens of context at which a device is full; null where none gets full."""
     predicted: float | None
     """Seconds of a run."""
+    between: float | None
+    """Of these, seconds of transfers and of the starts of subgraphs."""
     rate: float | None
     """Predicted requests per second, where the policy aims at these."""
     basis: Basis | None

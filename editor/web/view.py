@@ -26,7 +26,7 @@ from editor.placement.chosen_costs import (
     chosen_costs,
     source_of_figures,
 )
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, Price
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.state_memory import full_at
@@ -289,12 +289,12 @@ _PRICED_OPS = 20_000
 """Above this, a prediction at every stroke would be felt."""
 
 
-def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
-    """Latency of the plan by the costs that policies use, and where those come from."""
+def price_of(document: Document) -> tuple[Price | None, Basis | None]:
+    """Latency of the plan by the costs that policies use, and where those come from; None of very large models."""
     if len(document.graph) > _PRICED_OPS:
         return None, None
     costs, basis = plan_costs(document)
-    return document.placement.price(costs).total, basis
+    return document.placement.price(costs), basis
 
 
 def predicted_rate_of(document: Document) -> float | None:
@@ -624,7 +624,7 @@ def baselines_of(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
-    predicted, basis = predicted_of(document)
+    price, basis = price_of(document)
     division = document.placement.division
     return {
         "ops": int((division.subgraph_of_op >= 0).sum()),
@@ -635,7 +635,8 @@ def figures_of(document: Document) -> Figures:
         "unknown": division.unknown_transfers,
         "pins": len(document.placement.settings.pins),
         "context": full_at(document.placement),
-        "predicted": predicted,
+        "predicted": price.total if price else None,
+        "between": price.transfers + price.launches if price else None,
         "rate": predicted_rate_of(document),
         "basis": basis,
         "rough": basis is not None

@@ -50,24 +50,23 @@ class Longest:
     reach: int = 0
     """Tokens until which its split goes on, as estimated; 0 where that is not known"""
 
-    def in_words(self, before: Settings) -> str:
+    def in_words(self, before: Settings, prompt: int | None) -> str:
         """Says how long it is, and what has changed to hold it.
 
         Args:
             before: the decisions that it was looked for with.
+            prompt: the longest prompt at once that its split holds; None where all steps have the same number of tokens.
         """
-        room = "with" if self.is_roomy else "without"
-        said = (
-            f"The longest context found: {pluralize(self.tokens, 'token')}, {room} room for what runtimes add. A prompt of "
-            "that many at once may need more."
-        )
+        room = "" if self.is_roomy else ", without room for what runtimes add"
+        said = f"The longest context found: {pluralize(self.tokens, 'token')}{room}."
+        if prompt is not None:
+            of_prompt = f"a prompt of up to {pluralize(prompt, 'token')}" if prompt else "no prompt"
+            said = f"{said.removesuffix('.')}; {of_prompt} fits at once."
         if self.reach > self.tokens:
             said += f" The split goes on to about {pluralize(self.reach, 'token')}."
         if before.policy != "memory":
-            labels = [
-                policy_label(policy, before.policy_options) for policy in ("memory", before.policy)
-            ]
-            said += f" The policy is “{labels[0]}” here; it was “{labels[1]}”."
+            label = policy_label("memory", before.policy_options)
+            said += f" The policy is “{label}” here."
         if before.pins:
             said += " Without the pins a longer one may fit."
         return said
@@ -161,7 +160,7 @@ def known_prompt(plan: Placement) -> int | None:
     return _prompts.get(plan)
 
 
-def longest_prompt(plan: Placement, load: Load) -> int:
+def longest_prompt(plan: Placement, load: Load, should_stop: Callable[[], bool] = bool) -> int:
     """The longest prompt at once that a plan holds, its devices as they are, with room for what runtimes add.
 
     Found by bisection, to `_CLOSE`, or to what `_PROMPT_SECONDS` allow.
@@ -169,6 +168,7 @@ def longest_prompt(plan: Placement, load: Load) -> int:
     Args:
         plan: of a model whose steps have any number of tokens.
         load: reads the model at other sizes.
+        should_stop: asked before each try; then it is the longest that was found until there.
 
     Returns:
         Tokens; 0 where not even one has room.
@@ -181,7 +181,7 @@ def longest_prompt(plan: Placement, load: Load) -> int:
         perf_counter() + _PROMPT_SECONDS,
     )
     low, high = 0, most + 1
-    while high - low > 1 and high > _CLOSE * low and perf_counter() < until:
+    while high - low > 1 and high > _CLOSE * low and perf_counter() < until and not should_stop():
         tokens = most if high > most else (low + high) // 2
         if _memory_of_prompt(plan, tokens, load).has_room:
             low = tokens

@@ -549,8 +549,23 @@ def test_the_longest_context_is_found_by_a_button(
     assert not page.url.endswith(document)
     expect(page.get_by_role("combobox", name="Policy")).to_have_value("memory")
     expect(page.locator("#verdict").get_by_text("fits up to about ")).to_be_visible()
-    page.locator("#notice").get_by_role("link", name="Back to 1 token after 127").click()
+    expect(
+        page.locator("#verdict").get_by_text(re.compile("a prompt of .* at once"))
+    ).to_be_visible()
+    back = "Back to 1 token after 127"
+    expect(page.locator("#notice").get_by_role("link", name=back)).to_be_visible()
+    longest = page.url
+    expect(page.locator("#undo")).to_have_attribute("title", f"{back} (Ctrl+Z)")
+    page.evaluate("hetero.paint([hetero.page.view.ops.at(-1)], 0)")
+    wait_for_figure(page, "pins", 1)
+    expect(page.locator("#undo")).to_have_attribute("title", "Undo (Ctrl+Z)")
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 0)
+    assert page.url == longest, "what was done here is undone first"
+    page.keyboard.press("Control+z")
     page.wait_for_url(f"**/d/{document}")
+    says(page.locator("#sizes-open"), "1 token after 127")
+    expect(page.locator("#undo")).to_be_disabled()  # here it came from nowhere
 
 
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:

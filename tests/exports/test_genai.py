@@ -65,3 +65,22 @@ def test_lengths_never_grow_and_stay_where_nothing_limits_them(memory: str, tmp_
         if memory == "1kB"
         else []
     )
+
+
+def test_the_folder_says_what_runs_where_and_which_devices_are_one(tmp_path: Path) -> None:
+    path = fused_decoder(tmp_path / "model")
+    (path.parent / "README.md").write_text("of the model itself")
+    graph = editor.load_model(path, proposed_sizes(editor.load_model(path)))
+    table = [{"name": name, "backendName": "CPU"} for name in ("A|1", "B")]
+    plan = editor.partition(graph, table, rules=[{"type": "MatMul", "nth": "last", "to": "B"}])
+    said = "A|1 and B are one device to onnxruntime-genai, with one memory"
+    plan.export("genai", tmp_path / "out")
+    assert any(note.startswith(said) for note in export_notes(plan.placement, "genai"))
+    text = (tmp_path / "out" / "README.md").read_text()
+    parts = [line for line in text.splitlines() if line.startswith("| `part_")]
+    assert len(parts) == len(plan.subgraphs) > 1 and said in text and "of the model" not in text
+    first = plan.subgraphs[0]
+    assert parts[0] == (
+        f"| `part_0.onnx` | A\\|1 | {len(first.ops)} | all steps | CPUExecutionProvider |"
+    )
+    compile("\n".join(line[4:] for line in text.splitlines() if line[:4] == "    "), "it", "exec")

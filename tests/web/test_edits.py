@@ -340,7 +340,9 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(
     )
     assert unprofiled == [True, False]
     assert not said[0]
-    assert re.match(r"By the new costs .* before; the policy placed \d+ ops elsewhere\.$", said[1])
+    assert re.match(
+        r"By the new costs .* before \(ops .*\); the policy placed \d+ ops elsewhere\.$", said[1]
+    )
     assert label == "Optimal: least latency (costs from a profile)", "nothing is measured"
 
 
@@ -661,3 +663,16 @@ def test_ops_are_kept_only_after_a_stroke_that_moved_some(state: AppState, tmp_p
     document.unpin()
     answer = sent(state, document, "kept", {"do": "keep-others", "sequence": 3})
     assert "did not move other ops" in answer["message"], "nor is an unpin"
+
+
+def test_many_pins_are_folded_until_they_are_asked_for(document: Document) -> None:
+    """117 pins of a phase that was used took 14 rows above the history."""
+    ops = document.placement.placed_ops.tolist()
+    document.pin(ops[:1], document.devices[0].name)
+    assert "Summary('1 pinned op')" not in str(pins_summary(document))
+    document.pin(ops[::2], document.devices[0].name)
+    count = len(document.placement.settings.pins)
+    many = str(pins_summary(document))
+    assert f"Summary('{count} pinned ops')" in many and "open=False" in many
+    document.unpin(ops[:1])
+    assert "open=True" in str(pins_summary(document)), "the next one may follow"

@@ -18,6 +18,7 @@ from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import pin_to_affinity
 from editor.placement.state_memory import full_at, state_memory
 from editor.web.app_state import AppState
+from editor.web.callbacks.opening import at_longest_context
 from editor.web.open_request import OpenRequest
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import over_memory, verdict
@@ -44,19 +45,21 @@ def test_the_longest_context_opens_with_the_split_that_holds_it(
     assert has_longest(first.placement)
     first.pin(first.placement.placed_ops[-1:].tolist(), "B")
     with state.tasks.begin(first.id, "Looking") as task:
-        found = state.at_longest_context(first, task)
+        found = at_longest_context(state, first, task)
         said = task.progress["label"]
-    assert said.startswith("Placing it with ") and found.id != first.id
+    assert said == "Looking for the longest prompt at once" and found.id != first.id
     assert found.placement.settings.policy == "memory" and not over_memory(found)
     assert found.placement.settings.pins == first.placement.settings.pins
     name = context_dim(found.graph)
     tokens = found.graph.define[name]
-    room = "with" if has_room else "without"
-    said = f"The longest context found: {tokens:,} tokens, {room} room for what runtimes add. "
-    said += "A prompt of that many at once may need more. "
+    room = "" if has_room else ", without room for what runtimes add"
+    prompt = known_prompt(found.placement)
+    assert prompt is not None and bool(prompt) == has_room, "the headline has it, too"
+    fits = f"a prompt of up to {prompt:,} tokens" if prompt else "no prompt"
+    said = f"The longest context found: {tokens:,} tokens{room}; {fits} fits at once. "
     if has_room and (reach := full_at(found.placement) or 0) > tokens:
         said += f"The split goes on to about {reach:,} tokens. "
-    said += "The policy is “Optimal within memory” here; it was “Priority: first capable device”. "
+    said += "The policy is “Optimal within memory” here. "
     assert state.greeting(found.id) == said + "Without the pins a longer one may fit."
     longer = state.with_sizes(found.id, {name: int(1.2 * tokens)})
     over = over_memory(longer) or longer.placement.run_memory.over_with_runtimes
@@ -110,10 +113,10 @@ def test_what_fits_at_no_context_is_told_and_the_search_can_be_ended(
     small = _open(state, tmp_path, 1_000, 1_000)
     with state.tasks.begin(small.id, "Looking") as task:
         with pytest.raises(EditorError, match="does not fit"):
-            state.at_longest_context(small, task)
+            at_longest_context(state, small, task)
         task.cancel()
         with pytest.raises(Cancelled):
-            state.at_longest_context(small, task)
+            at_longest_context(state, small, task)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])

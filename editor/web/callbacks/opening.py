@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from dash.exceptions import PreventUpdate
 from pydantic import BaseModel
 
 from editor.errors import EditorError, UnboundSymbolError
+from editor.graph.states import sequence_dim
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import picture_plan, ribbon_of
 from editor.web.messages import RELOAD, Text, validated
@@ -28,7 +30,14 @@ from editor.web.pages.start import (
 from editor.web.panels.notice import moved_at_sizes, refused_sizes
 from editor.web.panels.parts import problem
 from editor.web.sets import follow_set, open_address, open_set, opened
+from editor.web.tasks import Task
 from editor.workspace.document import Document
+from editor.workspace.longest import (
+    longest_context,
+    longest_prompt,
+    memory_settings,
+    wanted_settings,
+)
 from editor.workspace.model_set import is_set
 
 
@@ -188,7 +197,7 @@ def _register_sizes(app: Dash, state: AppState) -> None:
             before, said = state.document(document_id), state.greeting(document.id)
             if document is not before:
                 said = f"{moved_at_sizes(document, before, 'Solved at these sizes')} {said}"
-            state.greet(document.id, said.rstrip())
+            state.greet(document.id, said.rstrip(), before)
         except EditorError as error:
             return no_update, refused_sizes(str(error))
         return f"/d/{document.id}", None
@@ -207,11 +216,37 @@ def _register_sizes(app: Dash, state: AppState) -> None:
         try:
             with state.tasks.begin(document_id, "Looking for the longest context") as task:
                 document = await state.long_work.run(
-                    state.at_longest_context, state.document(document_id), task
+                    at_longest_context, state, state.document(document_id), task
                 )
         except EditorError as error:
             return no_update, refused_sizes(str(error))
         return f"/d/{document.id}", None
+
+
+def at_longest_context(state: AppState, document: Document, task: Task) -> Document:
+    """The document at the longest context that a split within memory was found for, with that split.
+
+    Raises:
+        EditorError: no context fits.
+        Cancelled: a person ended it.
+    """
+    wanted = wanted_settings(document)
+    found = longest_context(
+        replace(document.placement, settings=wanted),
+        state.loader(document),
+        lambda done, total, what: task.step(done, total, f"Placing it with {what}"),
+        task.should_stop,
+    )
+    resized = state.with_sizes(document.id, found.define, task.should_stop)
+    settings = memory_settings(resized.placement.settings)
+    resized.set_automatic("memory", settings.policy_options, settings.subgraphs)
+    prompt = None
+    if sequence_dim(resized.graph):
+        task.step(0, 1, "Looking for the longest prompt at once")
+        prompt = longest_prompt(resized.placement, state.loader(resized), task.should_stop)
+    said = found.in_words(wanted, prompt)
+    state.greet(resized.id, f"{said} {state.greeting(resized.id)}".rstrip(), document)
+    return resized
 
 
 def _sizes(ids: list[dict[str, str]], values: list[Any]) -> dict[str, int]:
@@ -266,6 +301,7 @@ def _page(state: AppState, document: Document) -> Any:
         state.job_options(document),
         state.store.set_of(document.id),
         state.greeting(document.id),
+        state.origin(document.id),
         state.phased.get(document),
     )
 

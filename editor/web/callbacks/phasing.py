@@ -140,7 +140,7 @@ def opened_phase(
     if resized is document:  # its page stays, and would say it when it is opened again
         return resized
     said = f"{moved_at_sizes(resized, document, how)} {state.greeting(resized.id)}"
-    state.greet(resized.id, said.rstrip())
+    state.greet(resized.id, said.rstrip(), document)
     return resized
 
 

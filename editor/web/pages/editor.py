@@ -37,7 +37,7 @@ from editor.web.panels.verdict import verdict
 from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
-from editor.workspace.history import SetRecord
+from editor.workspace.history import Record, SetRecord
 from editor.workspace.longest import has_longest
 from editor.workspace.phases import Phases
 
@@ -59,6 +59,7 @@ def editor_page(
     options: JobOptions,
     of: SetRecord | None = None,
     greeting: str = "",
+    origin: Record | None = None,
     phases: Phases | None = None,
 ) -> html.Div:
     """Everything there is to see of a document.
@@ -69,6 +70,7 @@ def editor_page(
         options: those of its last measurement.
         of: the set that it is a model of.
         greeting: what a notice says where nothing is wrong; "" for none.
+        origin: the document at the sizes from which a person comes; the notice leads back.
         phases: how prompt and tokens were placed last.
     """
     return html.Div(
@@ -99,7 +101,7 @@ def editor_page(
                 id="ribbon-box",
             ),
             html.Main(
-                _canvas(document, greeting),
+                _canvas(document, greeting, origin),
                 id="canvas",
                 tabIndex=0,
                 **{"aria-label": "Graph; the arrow keys go from op to op"},
@@ -304,7 +306,7 @@ def _sizes(document: Document) -> list[Any]:
     ]
 
 
-def _canvas(document: Document, greeting: str) -> list[Any]:
+def _canvas(document: Document, greeting: str, origin: Record | None) -> list[Any]:
     count, notes = len(visible_ops(document.graph)), document.graph.own_notes
     said = ". ".join(notes)
     words = "\n".join(filter(None, (greeting, said)))
@@ -401,7 +403,7 @@ def _canvas(document: Document, greeting: str) -> list[Any]:
             ),
         ),
         html.Div(
-            notice(words, bad=bool(said), way=way_back(document) if greeting else None)
+            notice(words, bad=bool(said), way=way_back(document, origin) if origin else None)
             if words
             else None,
             id="notice",

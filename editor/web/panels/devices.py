@@ -352,10 +352,11 @@ def _room(used: int, added: int, device: Device) -> list[Any]:
     whole = human_bytes(device.memory_of_table or device.memory)
     shown = size if whole.endswith(f" {unit}") else f"{size} {unit}"
     text = f"peak {shown} of {whole}{device.taken_text}"
+    has = f"and what it has ({device.binary_limit})" if device.binary_limit else "and what it has"
     if used <= device.memory:
         over, near = used + added > device.memory, used + added > _NEARLY_FULL * device.memory
         return [
-            html.Span(text, title="; ".join(filter(None, (f"{peak}, and what it has", taken)))),
+            html.Span(text, title="; ".join(filter(None, (f"{peak}, {has}", taken)))),
             html.Span(taken, className="over" if over else "", title=ADDED) if near else None,
         ]
     return [
@@ -386,9 +387,18 @@ def pins_summary(document: Document) -> list[Any]:
         words = f"No pins: the automatic mode places every op.{also}"
         return [html.P(words, className="hint")]
     text = pluralize(count, "pinned op") + (f", {forced} by force" if forced else "")
+    rows = _pin_rows(document)
+    pins: Any = html.Ul(rows, className="pins")
+    if (
+        len(rows) > _ROWS_OPEN
+    ):  # as a layout or a phase that is used leaves them: the tools below stay in sight
+        going_on = document.history.current.label.startswith("unpin ")  # the next one, perhaps
+        pins = html.Details([html.Summary(text), pins], open=going_on)
+        text = ""
+    said = [f"{text} ", unpin_forced_button()] if forced else text
     return [
-        html.P([text, " ", unpin_forced_button()] if forced else text, className="hint"),
-        html.Ul(_pin_rows(document), className="pins"),
+        html.P(said, className="hint") if said else None,
+        pins,
         html.Button(
             [icon("reset"), html.Span("Reset to automatic")],
             className="tool",
@@ -397,7 +407,7 @@ def pins_summary(document: Document) -> list[Any]:
     ]
 
 
-_PINS_SHOWN = 40
+_PINS_SHOWN, _ROWS_OPEN = 40, 5
 
 
 def _pin_rows(document: Document) -> list[Any]:
@@ -518,9 +528,12 @@ def history_list(document: Document) -> list[Any]:
     return rows
 
 
-def way_back(document: Document) -> html.A | None:
-    """To the sizes that a person came from: undo leads through one history, and each of the sizes has its own."""
-    others = document.at_other_sizes()
+def way_back(document: Document, origin: Record | None = None) -> html.A | None:
+    """To the sizes that a person came from, by default the latest others: each of the sizes has a history of its own.
+
+    From those that a person has just come from, undo leads back by this link, too (`assets/shell.js`).
+    """
+    others = [origin] if origin else document.at_other_sizes()
     return to_other_sizes(document, others[0], "Back to", "tool small") if others else None
 
 

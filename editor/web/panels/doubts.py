@@ -20,12 +20,12 @@ from editor.text import human_rate, human_seconds, joined, off_by
 from editor.web.view import (
     MeasuredUnsplit,
     costs_value,
+    figures_of,
     has_profile,
     measured_run,
     measured_unsplit,
     newest_predicted_run,
     plan_costs,
-    predicted_of,
     profiled_at,
     unsplit_ways,
 )
@@ -46,7 +46,7 @@ def doubt_of_costs(document: Document) -> str:
     of estimates, and of profiles that no benchmark is of, by the unsplit model beside it.
     """
     if _measured_step(document) is not None:
-        return _contradiction(document, predicted_of(document)[0] or 0.0)
+        return _contradiction(document, figures_of(document)["predicted"] or 0.0)
     if costs_value(document) != "measured":
         return _contradiction_of_unsplit(document)
     if doubt := _doubt_of_estimates(document):
@@ -221,7 +221,7 @@ def way_to_profile(document: Document) -> html.Button | None:
     run = _measured_step(document)
     if run is None or has_profile(document) or run.disturbances:
         return None
-    why = _contradiction(document, predicted_of(document)[0] or 0.0)
+    why = _contradiction(document, figures_of(document)["predicted"] or 0.0)
     way = way_to_better_costs(document)
     if not why:
         return None

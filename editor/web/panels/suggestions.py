@@ -21,7 +21,13 @@ from editor.kinds import (
 from editor.placement.choices import COST_POLICIES, policy_choices
 from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.device_profile import basis_of
-from editor.placement.fallbacks import Hint, separating_pins, separating_rules
+from editor.placement.fallbacks import (
+    Hint,
+    fallbacks,
+    if_taken,
+    separating_pins,
+    separating_rules,
+)
 from editor.placement.placement import Placement
 from editor.placement.remarks import wrong_types
 from editor.text import (
@@ -53,6 +59,7 @@ from editor.web.view import (
     figures_of,
     layout_costs,
     measured_run,
+    op_costs,
     plan_costs,
     source_of,
     step_of,
@@ -312,7 +319,8 @@ def hints_view(
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )
-        return [outdated, *types, *policy, html.P([words, others], className="hint wide")]
+        said = html.P([words, others], className="hint wide")
+        return [outdated, *types, *policy, said, _if_taken(document)]
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
@@ -382,7 +390,38 @@ def hints_view(
             )
         )
     table = html.Table(html.Tbody(rows), className="plain", id="hints-table")
-    return [outdated, *types, *policy, None if worth else _untold(hints[0], document), table]
+    untold = None if worth else _untold(hints[0], document)
+    return [outdated, *types, *policy, untold, table, _if_taken(document)]
+
+
+_TYPES_NAMED = 2
+
+
+def _if_taken(document: Document) -> html.P | None:
+    """What a run would take if the first device took the ops that it refuses; None where that is no shorter."""
+    costs, basis = op_costs(document)
+    found = fallbacks(document.placement, costs)
+    if not found:
+        return None
+    then = if_taken(document.placement, costs, found)
+    if then.seconds >= then.before * (1 - _LEAST_SAVING):
+        return None
+    types = sorted({name for fallback in found for name in fallback.op_types})
+    ops = sum(len(fallback.ops) for fallback in found)
+    what = joined(types) if len(types) <= _TYPES_NAMED else f"the {ops:,} ops that it refuses"
+    rough = any(fallback.rough for fallback in found)
+    words = [in_words(seconds, rough) for seconds in (then.seconds, then.before)]
+    return html.P(
+        [
+            "If ",
+            html.B(found[0].wanted),
+            f" took {what}, a run would take {words[0]} instead of {words[1]} ",
+            basis_badge(basis),
+            f", in {pluralize(then.subgraphs, 'subgraph')}: why it does not stands below.",
+        ],
+        className="hint wide",
+        id="hints-taken",
+    )
 
 
 def _cause(placement: Placement, hint: Hint) -> str:
