@@ -534,6 +534,8 @@ interface Remembered {
   view?: Place;
   colour?: string;
   tab?: string;
+  /** The model at other sizes, from which a person came, and the step then. */
+  cameFrom?: { href: string; words: string | null; step: string };
 }
 
 /** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */
