@@ -26,7 +26,7 @@ def test_bars_of_peak_memory_have_the_limit_as_a_line(
     rows = page.locator("#peaks .bar")
     limited, far, free = (rows.nth(n) for n in range(3))
     peak, _, limit = limited.locator("span").last.inner_text().partition(" of ")
-    assert limit == f"{memory} kB"
+    assert limit == f"{memory}\u00a0kB", "a number stays with its unit"
     assert (float(peak) < memory) == fits
     bar, line = (limited.locator(tag).bounding_box() for tag in ("i", "s"))
     assert bar and line

@@ -28,8 +28,9 @@ def advice_view(document: Document, found: Sequence[Advice]) -> list[Any]:
     head.append(html.Th(html.Span("Actions", className="unseen")))
     helping = sum(one.helps for one in found)
     said = (
-        f"{pluralize(helping, 'form')} of {len(found)} tried on copies of the model would help. The outputs are those "
-        "of ONNX Runtime's CPU, for invented inputs."
+        f"{helping} of {pluralize(len(found), 'form')} tried on copies of the model "
+        f"{'leaves' if helping == 1 else 'leave'} fewer ops that fall back. The outputs are those of ONNX Runtime's CPU, "
+        "for invented inputs."
     )
     if source_of(document) == "measured":
         said += (
