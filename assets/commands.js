@@ -89,7 +89,7 @@ const FIXED = [
   },
   { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
   { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.undo(), menu: "ground" },
-  { id: "redo", words: "Redo", keys: ["Ctrl+Shift+Z", "Ctrl+Y"], run: () => editor.edit({ do: "redo" }), menu: "ground" },
+  { id: "redo", words: "Redo", keys: ["Ctrl+Shift+Z", "Ctrl+Y"], run: () => editor.redo(), menu: "ground" },
   {
     id: "keep-others",
     words: "Keep the ops that the last stroke moved, too, where they were",

@@ -141,31 +141,50 @@ function takeAlong(path) {
   editor.keep(other, { ...viewed(other), tab, colour }, "sessionStorage");
 }
 
-/** Undo, where nothing was done since the model was opened at these sizes, leads back to those that a person came from. */
-const cameFrom = () => {
-  const { cameFrom } = viewed();
-  return cameFrom?.step === page.view.step ? cameFrom : null;
+/** A way to other sizes of the model, where nothing was done since: from which a person came, and to which undo led back from.
+ * @param {"cameFrom" | "wentTo"} which */
+const wayTo = (which) => {
+  const way = viewed()[which];
+  return way?.step === page.view.step ? way : null;
 };
 
+/** @param {{ href: string }} way @param {object} [left] what is remembered there */
+function leave(way, left) {
+  const there = `hetero-editor-view-${new URL(way.href).pathname.replace("/d/", "")}`;
+  if (left) editor.keep(there, { ...viewed(there), ...left }, "sessionStorage");
+  window.location.assign(way.href);
+}
+
+/* Undo leads back to the sizes that a person came from, and redo to those that undo left. */
 function undo() {
-  const back = cameFrom();
-  if (back) window.location.assign(back.href);
+  const back = wayTo("cameFrom");
+  if (back) leave(back, { wentTo: { href: window.location.href } });
   else editor.edit({ do: "undo" });
 }
 
-/** Undo and redo can be pressed where there is something to undo or to do again, and say where undo leads back to sizes. */
+function redo() {
+  const on = wayTo("wentTo");
+  if (on) leave(on);
+  else editor.edit({ do: "redo" });
+}
+
+/** Undo and redo can be pressed where there is something to undo or to do again. */
 function showUndo() {
-  const back = cameFrom(),
-    button = editor.byId("undo");
-  editor.byId("redo")?.toggleAttribute("disabled", !page.view.redo);
-  button?.toggleAttribute("disabled", !page.view.undo && !back);
-  if (button) button.title = `${back ? back.words : "Undo"} (Ctrl+Z)`;
+  for (const [id, way, name, key] of /** @type {const} */ ([
+    ["undo", wayTo("cameFrom"), "Undo", "Ctrl+Z"],
+    ["redo", wayTo("wentTo"), "Redo", "Ctrl+Shift+Z"],
+  ])) {
+    const button = editor.byId(id);
+    button?.toggleAttribute("disabled", !page.view[id] && !way);
+    if (button) button.title = `${way?.words || name} (${key})`;
+  }
 }
 
 function recall() {
   const was = viewed(),
     back = /** @type {HTMLAnchorElement | null} */ (document.querySelector('#notice a[href^="/d/"]'));
   if (back) remember({ cameFrom: { href: back.href, words: back.textContent, step: page.view.step } });
+  if (was.wentTo && !was.wentTo.step) remember({ wentTo: { ...was.wentTo, step: page.view.step } });
   if (was.tab) editor.set("tabs", { value: was.tab.replace("tabs-tab-", "") });
   if (page.detail === undefined) {
     // the first elements are still on their way
@@ -265,6 +284,7 @@ editor.provide({
   recall,
   takeAlong,
   undo,
+  redo,
   showUndo,
   restorePanels,
   openLink,

@@ -499,6 +499,7 @@ interface Hetero {
   remember(what: Remembered): void;
   recall(): void;
   undo(): void;
+  redo(): void;
   showUndo(): void;
   restorePanels(): void;
   toggleScheme(): void;
@@ -536,6 +537,8 @@ interface Remembered {
   tab?: string;
   /** The model at other sizes, from which a person came, and the step then. */
   cameFrom?: { href: string; words: string | null; step: string };
+  /** The model at other sizes, from which undo led back, and the step then. */
+  wentTo?: { href: string; words?: string; step?: string };
 }
 
 /** `window.hetero`: the server puts each script into a function with this parameter (`scoped` of `editor/web/page_files.py`). */

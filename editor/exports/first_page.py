@@ -32,6 +32,7 @@ from editor.placement.costs import Costs, price
 from editor.placement.device_profile import load_profile, profile_path
 from editor.placement.pin_groups import pin_groups
 from editor.placement.placement import Placement
+from editor.placement.prompt_room import prompt_in_words
 from editor.placement.rules import rule_in_words
 from editor.placement.state_memory import state_memory
 from editor.placement.unsplit import ops_excluded, unsplit_lacks
@@ -60,7 +61,14 @@ def first_page(placement: Placement, report: Mapping[str, Any], costs: Costs) ->
         "verdict": _verdict(report, _room(placement), report["doubt"]),
         "versions": _versions(placement, report),
         "assumptions": _assumptions(placement, report, costs),
-        "states": [f"{each.text()}." for each in state_memory(placement)],
+        "states": [
+            f"{text[:1].upper()}{text[1:]}."
+            for text in (
+                *(each.text() for each in state_memory(placement)),
+                prompt_in_words(placement),
+            )
+            if text
+        ],
         "pins": _pins(placement),
         "rules": _rules(placement),
         "reasons": by_reason(report["fallbacks"]),
@@ -135,7 +143,8 @@ def _result(
     if singles and (doubt := report["doubt"]):
         # Estimates compare nothing.
         ran = "" if doubt.startswith(NOT_SPLITTING) else _unsplit_beside_stand_ins(report)
-        return " ".join(filter(None, [f"{said}, doubtful: {doubt[:-1]}{end}", ran])), ""
+        safe = _safe_choice(placement, names) if ran or doubt.startswith(NOT_SPLITTING) else ""
+        return " ".join(filter(None, [f"{said}, doubtful: {doubt[:-1]}{end}", ran, safe])), ""
     if not singles:
         return f"{said}: {_no_single(placement)}{end}", ""
     best = min(singles, key=lambda name: singles[name])
@@ -179,6 +188,14 @@ def _unsplit_beside_stand_ins(report: Mapping[str, Any]) -> str:
         return ""
     best = min(ran, key=lambda b: b["median"])
     return f"{NOT_SPLITTING} takes {human_seconds(best['median'])} on {best['device']} (measured)."
+
+
+def _safe_choice(placement: Placement, names: Mapping[str, str]) -> str:
+    """What to deploy while devices of the plan are not measured, where the unsplit model was; "" where all are here."""
+    lacking = [names[device.name] for device in placement.used_devices if device.planned]
+    if not lacking:
+        return ""
+    return f"Until {joined(lacking)} {'is' if len(lacking) == 1 else 'are'} measured, not splitting is the safe choice."
 
 
 def doubt_of_estimates(placement: Placement, costs: Costs) -> str:

@@ -13,6 +13,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import open_submodels
@@ -24,6 +26,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.groups import grouped
 from editor.placement.placement import Placement
+from editor.placement.prompt_room import prompt_in_words
 from editor.placement.state_memory import content_of, extra_weights, state_memory
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
@@ -87,6 +90,7 @@ def write_genai(
     parts, written = _pipeline(placement, prompt, out_dir, stamp)
     used = [*placement.used_devices, *(prompt.used_devices if prompt is not None else ())]
     said = notes(list({device.name: device for device in used}.values()))
+    said += filter(None, [limits(placement, prompt)])
     config["model"]["type"] = "decoder-pipeline"
     decoder["pipeline"] = [part.entry(phases) for part, phases in parts]
     decoder.pop("filename", None)
@@ -112,6 +116,8 @@ class _Part:
     model: SubModel
     device: Device
     content: tuple[str, frozenset[str]]
+    ops: int
+    """Of the plan: constants that were copied into it are none"""
     is_last: bool
 
     def entry(self, phases: Mapping[str, bool]) -> dict[str, Any]:
@@ -175,7 +181,11 @@ def _parts(placement: Placement, prefix: str) -> list[_Part]:
     for number, model in enumerate(models):
         subgraph = placement.subgraphs[int(model.label.rpartition(" ")[2])]
         device, is_last = placement.by_name[subgraph.device], number == len(models) - 1
-        parts.append(_Part(f"{prefix}_{number}", model, device, content_of(subgraph), is_last))
+        ops = int(
+            np.isin(placement.division.subgraph_of_op[placement.placed_ops], subgraph.id).sum()
+        )
+        name = f"{prefix}_{number}"
+        parts.append(_Part(name, model, device, content_of(subgraph), ops, is_last))
     return parts
 
 
@@ -198,6 +208,15 @@ def _is_own(device: Device) -> bool:
 
 
 def limits(placement: Placement, prompt: Placement | None = None) -> str:
+    """Which lengths of the configuration are shorter in the folder, and which prompt fits; "" where nothing limits them."""
+    lengths = _limited(placement, prompt)
+    at_once = prompt_in_words(placement) if prompt is None else ""
+    if lengths and prompt is None and not at_once:
+        at_once = "a long prompt, which runs at once, may need more"
+    return "; ".join(filter(None, (lengths, at_once)))
+
+
+def _limited(placement: Placement, prompt: Placement | None) -> str:
     """Which lengths of the configuration are shorter in the folder, as the plan has no room for them; "" where none are."""
     room = _room(placement, prompt)
     if room is None:
@@ -212,10 +231,9 @@ def limits(placement: Placement, prompt: Placement | None = None) -> str:
     names = _limit(config, tokens)
     if not names:
         return ""
-    at_once = "" if prompt is not None else "; a long prompt, which runs at once, may need more"
     return (
         f"{joined(names)} of {CONFIG} {'is' if len(names) == 1 else 'are'} limited to {pluralize(tokens, 'token')}, at which "
-        f"the memory of {device} is full (estimate){at_once}"
+        f"the memory of {device} is full (estimate)"
     )
 
 
@@ -283,7 +301,7 @@ def _readme(
             word for word, runs in zip(("prompts", "tokens"), phases.values(), strict=False) if runs
         ]
         provider = provider_of(part.device) if _is_own(part.device) else CPU
-        cells = f"`{part.name}.onnx`", markdown_cell(part.device.name), f"{len(part.content[1]):,}"
+        cells = f"`{part.name}.onnx`", markdown_cell(part.device.name), f"{part.ops:,}"
         rows.append(f"| {' | '.join(cells)} | {joined(on) or 'all steps'} | {provider} |")
     return _TEXT.format(
         model=markdown_cell(graph.name),

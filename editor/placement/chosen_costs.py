@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of, streamed_bytes
 from editor.placement.device_profile import basis_of, best_source, costs_of, load_profile
 from editor.placement.placement import Placement, Settings
-from editor.text import by_times, human_bytes, human_seconds, joined, off_by
+from editor.text import by_times, human_bytes, human_seconds, joined, off_by, rough_seconds
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -58,7 +59,9 @@ def left_out(placement: Placement, costs: Costs, values: bool = False) -> list[s
         for name, size in unknown_memory(placement).items()
     ]
     said += streams(placement, costs)
-    said += [] if ends_counted(placement, costs) else ["host input and output not counted"]
+    if not ends_counted(placement, costs):
+        said.append(f"host input and output not counted{_ends(placement) if values else ''}")
+    said += unfused(placement, costs) if values else []
     said += [
         f"{what} of {' and '.join(whose)} assumed{_values(placement, whose, costs) if values else ''}"
         for what, whose in assumed_figures(placement, costs).items()
@@ -86,6 +89,74 @@ def ends_counted(placement: Placement, costs: Costs) -> bool:
         if np.isfinite(peaks_of(one).bandwidth)
     ]
     return costs.wires is not None or all(one.link and one.link.ends for one in linked)
+
+
+def _ends(placement: Placement) -> str:
+    """What the inputs and outputs of the model take over the links that do not count them: " (602.1 kB, about 130 µs)"."""
+    graph, size, seconds = placement.graph, 0, 0.0
+    for d in placement.used_numbers:
+        device, peaks = placement.devices[d], peaks_of(placement.devices[d])
+        if not np.isfinite(peaks.bandwidth) or (device.link and device.link.ends):
+            continue
+        here = set(np.flatnonzero(placement.assignment.device == d).tolist())
+        crossing = [
+            t for t in graph.inputs.tolist() if here.intersection(graph.readers[t].tolist())
+        ]
+        crossing += [t for t in graph.outputs.tolist() if int(graph.tensor_producer[t]) in here]
+        moved = int(np.maximum(graph.tensor_bytes[crossing], 0).sum()) if crossing else 0
+        size += moved
+        seconds += len(crossing) * peaks.latency + moved / peaks.bandwidth
+    return f" ({human_bytes(size)}, {rough_seconds(seconds)})" if size else ""
+
+
+_FUSED = frozenset(
+    (
+        "Add",
+        "BatchNormalization",
+        "Clip",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Mul",
+        "PRelu",
+        "Relu",
+        "Sigmoid",
+    )
+)
+"""Ops that runtimes of accelerators run within the op before them, where they can"""
+_MUCH = 0.05
+"""Share of a run from which it is told"""
+
+
+def unfused(placement: Placement, costs: Costs) -> Iterator[str]:
+    """Yields, of accelerators whose ops are estimated one by one, what these may take less where they are fused."""
+    graph, device, whole = (
+        placement.graph,
+        placement.assignment.device,
+        placement.price(costs).total,
+    )
+    for d in sorted(placement.used_numbers):
+        is_profiled = bool(costs.profiled) and costs.profiled[d]
+        if is_profiled or not np.isfinite(peaks_of(placement.devices[d]).bandwidth):
+            continue
+        fused = [
+            op
+            for op in placement.placed_ops.tolist()
+            if device[op] == d
+            and graph.op_types[op] in _FUSED
+            and any(
+                device[graph.tensor_producer[t]] == d
+                for t in graph.op_reads[op].tolist()
+                if t >= 0 and graph.tensor_producer[t] >= 0
+            )
+        ]
+        seconds = float(costs.op[fused, d].sum()) if fused else 0.0
+        if seconds > _MUCH * whole:
+            types = Counter(graph.op_types[op] for op in fused).most_common(2)
+            names = joined([name for name, _ in types])
+            less = f"up to {rough_seconds(seconds)} less where it runs {names} within the ops before them"
+            yield f"no fusion on {placement.devices[d].name}: {less}"
 
 
 def streams(placement: Placement, costs: Costs) -> Iterator[str]:

@@ -127,6 +127,10 @@ def state_memory(placement: Placement) -> list[StateMemory]:
     return result
 
 
+FAR_CONTEXT = 131_072
+"""Tokens of a context where nothing limits it"""
+
+
 def full_at(placement: Placement) -> int | None:
     """Tokens of the context at which the first device is full, with what runtimes add, estimated; None where none gets full."""
     full = [each.roomy_until for each in state_memory(placement)]

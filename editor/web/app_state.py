@@ -35,6 +35,7 @@ from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.graph.states import Lengths
+from editor.placement.choices import policy_label
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
@@ -374,7 +375,11 @@ class AppState:
         if no_room:
             self.store.append(record.id, record.cursor, NO_ROOM, decisions, record.version)
             record = self.store.get(record.id) or record
-            said = f"No plan fits within memory at these sizes; the split is kept as it was, by pins.\n{no_room}"
+            policy = policy_label("optimal", _FASTEST)
+            said = (
+                "No plan fits within memory at these sizes: the split is kept as it was, by pins, and the policy is "
+                f"“{policy}” here.\n{no_room}"
+            )
             self.greet(record.id, said)
         elif source != "measured" and costs_value(document) == "measured":
             self.greet(record.id, _NO_PROFILE)

@@ -92,8 +92,11 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
             or _solved_anew(document, request)
             or _no_change(document, request, before)
         )
+        is_back = (
+            edits[-1][1].do in ("undo", "redo", "step") if edits else False
+        )  # not worse than it was
         panels: dict[str, m.Component | None] = {
-            "status": _component(status(document, before.figures)),
+            "status": _component(status(document, None if is_back else before.figures)),
             "verdict": _component(verdict(document)),
             "outcome": _component(outcome(document)),
             "better": None,  # is worked out when no other edit follows

@@ -22,6 +22,7 @@ from editor.errors import Cancelled, EditorError, PlanError, WorkspaceError
 from editor.exports.report import MAX_COMPARED
 from editor.placement.choices import PRESENT
 from editor.placement.filter import matching
+from editor.placement.prompt_room import longest_prompt
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.comparing import chosen_layouts, comparison_page
@@ -41,7 +42,6 @@ from editor.web.sets import exported
 from editor.web.view import op_costs, view_of
 from editor.workspace.diffs import diff_plans
 from editor.workspace.document import Document
-from editor.workspace.longest import longest_prompt
 
 _Names = Annotated[list[str], Query(alias="name")]
 _MOST_HOVERED = 4000

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from time import perf_counter
-from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim, with_total
 from editor.graph.required_sizes import most_positions
-from editor.graph.states import sizes_of_step
 from editor.placement.choices import policy_label
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
-from editor.placement.run_memory import RunMemory, run_memory, weight_bytes
-from editor.placement.state_memory import full_at, state_memory
-from editor.placement.subgraphs.minimal import minimal
+from editor.placement.run_memory import weight_bytes
+from editor.placement.state_memory import FAR_CONTEXT, full_at, state_memory
 from editor.text import pluralize
 from editor.workspace.document import Document
 from editor.workspace.sizes import Load, Progress, with_known_costs
@@ -26,13 +20,9 @@ from editor.workspace.solver import settings_of
 
 NO_ROOM = "no plan fits within memory at these sizes: the split is kept"
 """The step of a history at sizes that fit nowhere"""
-FAR_CONTEXT = 131_072
-"""Tokens of a context where nothing limits it"""
 _TRIES = 12
 _SHORTEN = 6
 """Tries after which the shortest context is the next, where none was found to fit"""
-_PROMPT_SECONDS = 20.0
-"""Of a search for the longest prompt"""
 _CLOSE = 1.03
 """Times the longest context found: what is not known to be too long is not worth another try."""
 
@@ -149,57 +139,6 @@ def _bound(placement: Placement) -> int:
     kept = int(weight_bytes(placement.graph, placement.placed_ops).sum())
     room = sum(device.memory or 0 for device in placement.devices)
     return max(min(most, (room - kept) // grows), 0)
-
-
-_prompts: WeakKeyDictionary[Placement, int] = WeakKeyDictionary()
-"""What `longest_prompt` found."""
-
-
-def known_prompt(plan: Placement) -> int | None:
-    """What `longest_prompt` found of a plan; None where nobody asked."""
-    return _prompts.get(plan)
-
-
-def longest_prompt(plan: Placement, load: Load, should_stop: Callable[[], bool] = bool) -> int:
-    """The longest prompt at once that a plan holds, its devices as they are, with room for what runtimes add.
-
-    Found by bisection, to `_CLOSE`, or to what `_PROMPT_SECONDS` allow.
-
-    Args:
-        plan: of a model whose steps have any number of tokens.
-        load: reads the model at other sizes.
-        should_stop: asked before each try; then it is the longest that was found until there.
-
-    Returns:
-        Tokens; 0 where not even one has room.
-
-    Raises:
-        EditorError: the model cannot be read at the sizes of a prompt.
-    """
-    most, until = (
-        int(min(most_positions(plan.graph), FAR_CONTEXT)),
-        perf_counter() + _PROMPT_SECONDS,
-    )
-    low, high = 0, most + 1
-    while high - low > 1 and high > _CLOSE * low and perf_counter() < until and not should_stop():
-        tokens = most if high > most else (low + high) // 2
-        if _memory_of_prompt(plan, tokens, load).has_room:
-            low = tokens
-        else:
-            high = tokens
-    _prompts[plan] = low
-    return low
-
-
-def _memory_of_prompt(plan: Placement, tokens: int, load: Load) -> RunMemory:
-    """What a plan needs for a prompt at once; ops that only its sizes have go to the first device."""
-    graph, _ = load({**plan.graph.define, **sizes_of_step(plan.graph, tokens, 0)})
-    known = [plan.graph.key_index.get(key, -1) for key in graph.op_keys]
-    here = np.array(known) >= 0
-    device = np.where(here, plan.assignment.device[known], 0)
-    placed = np.where(here, plan.constraints.placed[known], False)
-    parts = minimal(graph, device, graph.order[placed[graph.order]])
-    return run_memory(graph, plan.devices, device, parts)
 
 
 def _within_memory(

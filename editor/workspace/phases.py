@@ -22,6 +22,7 @@ from editor.placement.costs import boundary_seconds
 from editor.placement.device_profile import best_source
 from editor.placement.kept import pin_to_affinity, with_affinity
 from editor.placement.placement import Placement, Settings, solve
+from editor.placement.prompt_room import longest_prompt
 from editor.placement.run_memory import run_memory
 from editor.placement.state_memory import extra_weights
 from editor.placement.subgraphs.minimal import minimal
@@ -347,23 +348,30 @@ def _shorter(
     load: Load,
     should_stop: Callable[[], bool],
 ) -> int:
-    """Tokens of a shorter prompt that was found to fit; 0 where none was.
+    """Tokens of a shorter prompt that was found to fit: what the plan holds as it is, else by bisection; 0 where none was.
 
     Raises:
         Cancelled: it was told to stop.
     """
+
+    def fits(tokens: int) -> bool:
+        try:
+            found = _weighed(plan, settings, replace(lengths, prompt=tokens), load, should_stop)
+        except Cancelled:
+            raise
+        except EditorError:
+            return False
+        return not found.chosen.tight
+
+    own = longest_prompt(plan, load, should_stop)
+    if 0 < own < lengths.prompt and fits(own):
+        return own
     low, high, until = 0, lengths.prompt, perf_counter() + _SHORTER_SECONDS
     for _ in range(_SHORTER_TRIES):
         middle = (low + high) // 2 if low else high // 4
         if high <= _SHORTER_CLOSE * low or middle in (low, high) or perf_counter() > until:
             break
-        try:
-            found = _weighed(plan, settings, replace(lengths, prompt=middle), load, should_stop)
-            low, high = (low, middle) if found.chosen.tight else (middle, high)
-        except Cancelled:
-            raise
-        except EditorError:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 

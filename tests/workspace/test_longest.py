@@ -16,6 +16,7 @@ from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import pin_to_affinity
+from editor.placement.prompt_room import known_prompt, longest_prompt
 from editor.placement.state_memory import full_at, state_memory
 from editor.web.app_state import AppState
 from editor.web.callbacks.opening import at_longest_context
@@ -23,7 +24,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import over_memory, verdict
 from editor.workspace.document import Document
-from editor.workspace.longest import has_longest, known_prompt, longest_prompt
+from editor.workspace.longest import has_longest
 
 
 def _open(state: AppState, folder: Path, *memory: int | None) -> Document:

@@ -16,15 +16,14 @@ from editor.exports.glow import partition_log
 from editor.exports.kit import kit_device, kit_note
 from editor.exports.registry import export_notes, foreign_note
 from editor.files import safe_stem, write_atomic
+from editor.placement.prompt_room import longest_prompt, tells_prompt
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import plan_in_use
 from editor.web.packing import packed, written
 from editor.web.panels.export_menu import export_groups, notes_of_plan
-from editor.web.panels.memory_panel import prompt_note
 from editor.web.panels.notice import notice
 from editor.web.tasks import Task
 from editor.workspace.document import Document
-from editor.workspace.longest import known_prompt
 from editor.workspace.phases import Phases
 from editor.workspace.plan import Plan
 
@@ -63,6 +62,10 @@ def register(app: Dash, state: AppState) -> None:
             with state.tasks.begin(document_id, "Writing files", cancellable=False) as task:
                 phases = state.phased.get(document)
                 plan = plan_in_use(document, phases)
+                if what.endswith((":genai", ":html")) and tells_prompt(document.placement):
+                    await state.long_work.run(
+                        longest_prompt, document.placement, state.loader(document)
+                    )
                 content = (
                     _plan_of(phases, document)
                     if what == "phases"
@@ -75,9 +78,6 @@ def register(app: Dash, state: AppState) -> None:
                 notes.append(
                     "It has both placements that Phases found: of the prompt, and of the tokens"
                 )
-            prompt = known_prompt(document.placement)
-            if form == "genai" and prompt is not None:
-                notes.append(f"Of a prompt at once {prompt_note(prompt)['said']}")
             if form.startswith("kit"):
                 named = _device_at(document, form[4:]) if ":" in form else ""
                 notes += filter(None, [kit_note(kit_device(document.devices, named))])

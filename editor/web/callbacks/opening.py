@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from editor.errors import EditorError, UnboundSymbolError
 from editor.graph.states import sequence_dim
+from editor.placement.prompt_room import longest_prompt
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import picture_plan, ribbon_of
 from editor.web.messages import RELOAD, Text, validated
@@ -33,8 +34,8 @@ from editor.web.sets import follow_set, open_address, open_set, opened
 from editor.web.tasks import Task
 from editor.workspace.document import Document
 from editor.workspace.longest import (
+    NO_ROOM,
     longest_context,
-    longest_prompt,
     memory_settings,
     wanted_settings,
 )
@@ -195,7 +196,7 @@ def _register_sizes(app: Dash, state: AppState) -> None:
                     state.with_sizes, document_id, sizes, task.should_stop
                 )
             before, said = state.document(document_id), state.greeting(document.id)
-            if document is not before:
+            if document is not before and document.history.current.label != NO_ROOM:
                 said = f"{moved_at_sizes(document, before, 'Solved at these sizes')} {said}"
             state.greet(document.id, said.rstrip(), before)
         except EditorError as error:

@@ -39,7 +39,10 @@ def register(app: Dash, state: AppState) -> None:
         State("phases-prompt-length", "value"),
         State("phases-new-length", "value"),
         State("doc", "data"),
-        running=[(Output("phases-start", "busy"), True, False)],
+        running=[
+            (Output("phases-start", "busy"), True, False),
+            (Output("phases-result", "className"), "of-before", ""),
+        ],
         prevent_initial_call=True,
     )
     async def phases(

@@ -162,7 +162,7 @@ def plan(document: Document) -> list[Any]:
 
 
 def _first_steps(document: Document) -> html.Details:
-    """What a person who is new here may do, one thing after the other; open on the first model, until it is edited."""
+    """What a person who is new here may do, one thing after the other; open on the first model, until it is edited or run."""
     number = min(2, len(document.devices))
     other = document.devices[number - 1].name
     language = has_phases(document.graph)
@@ -184,7 +184,7 @@ def _first_steps(document: Document) -> html.Details:
     return html.Details(
         [html.Summary("New here? First steps"), html.Ol([html.Li(step) for step in steps])],
         className="first-steps",
-        open=not document.can_undo and len(document.store.recent(2)) == 1,
+        open=not document.can_undo and not document.runs() and len(document.store.recent(2)) == 1,
     )
 
 

@@ -142,8 +142,9 @@ def speed_cell(
     elif context:
         titles.append(f"Measured {context}")
     if plans is None:  # what was worked out can be compared only with what was worked out
-        participle = f"{figure.bases.layout.kind.participle} "
-        worked_out = [participle, *_worked_out(figure, is_named=True), *worked_out[1:]]
+        participle, words = f"{figure.bases.layout.kind.participle} ", _worked_out(figure, True)
+        beside_plan = [" beside this plan's"] if len(words) > 1 else []
+        worked_out = [participle, *words, *beside_plan, *worked_out[1:]]
         titles.append("This plan is not measured")
     elif not figure.bases.is_plan and plans != run:
         change, doubt = _measured_difference(mode, run, plans, figure)
@@ -267,7 +268,7 @@ def layout_chart(mode: str, bars: Sequence[Bar], unit: str) -> list[Any]:
 def _not_measured(kinds: Sequence[Kind]) -> html.H4:
     """The heading of the bars below those that were measured."""
     named = " or ".join(kind.participle for kind in reversed(Kind) if kind in kinds)
-    way = "Use one, then Benchmark measures it"
+    way = "Use one, then Benchmark measures it, where its devices are here"
     return html.H4([f"Not measured ({named}) ", _hint(way)], id="compare-not-measured")
 
 

@@ -15,8 +15,9 @@ from editor.graph.graph import Ints
 from editor.graph.required_sizes import most_positions
 from editor.kinds import Kind
 from editor.placement.placement import Placement
+from editor.placement.prompt_room import known_prompt
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
-from editor.placement.state_memory import StateMemory, state_memory
+from editor.placement.state_memory import FAR_CONTEXT, StateMemory, state_memory
 from editor.text import human_bytes, joined, percent, pluralize, shortened_name
 from editor.web import controls
 from editor.web import messages as m
@@ -26,7 +27,7 @@ from editor.web.panels.phases_panel import has_phases
 from editor.web.view import colours_of
 from editor.workspace.contexts import of_sizes
 from editor.workspace.document import Document
-from editor.workspace.longest import FAR_CONTEXT, has_longest, known_prompt
+from editor.workspace.longest import has_longest
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
@@ -37,6 +38,7 @@ def memory_view(document: Document) -> list[Any]:
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     states = {each.device: each for each in state_memory(document.placement)}
+    end = max(map(_end, states.values()), default=0)
     context = context_slider(document, list(states.values()))
     entered = [str(shown(d)["memory"] or "") for d in document.devices]
     badge = kind_badge(
@@ -64,7 +66,9 @@ def memory_view(document: Document) -> list[Any]:
         ),
         *([] if context is None else [context]),
         *[
-            _device(memory, i, document.devices[i], colours[name], states.get(name), entered[i])
+            _device(
+                memory, i, document.devices[i], colours[name], states.get(name), end, entered[i]
+            )
             if i in used
             else _unused(memory, i, colours[name], entered[i])
             for i, name in enumerate(each.device for each in memory.devices)
@@ -134,6 +138,7 @@ def _device(
     entry: Device,
     colour: str,
     state: StateMemory | None,
+    end: int,
     entered: str,
 ) -> html.Section:
     device = memory.devices[number]
@@ -182,7 +187,7 @@ def _device(
             html.Div(
                 [
                     html.Div([_chart(memory, device, colour), html.P(words, className="hint")]),
-                    _growth(state, entry, colour),
+                    _growth(state, entry, colour, end),
                 ],
                 className="memory-plots",
             ),
@@ -412,12 +417,16 @@ _LEAST_CONTEXT = 4096
 """Tokens that the growth is shown for, at least."""
 
 
-def _growth(state: StateMemory | None, device: Device, colour: str) -> html.Div | None:
-    """What the device needs as the context grows, up to twice the context at which it is full."""
+def _end(state: StateMemory) -> int:
+    """The context until which the growth is shown: twice that at which the device is full."""
+    return max(2 * (state.roomy_until or 0), 2 * state.context, _LEAST_CONTEXT)
+
+
+def _growth(state: StateMemory | None, device: Device, colour: str, end: int) -> html.Div | None:
+    """What the device needs as the context grows to ``end``, which all devices have."""
     if state is None or not state.bytes_per_token:
         return None
     until = state.roomy_until
-    end = max(2 * until if until else 0, 2 * state.context, _LEAST_CONTEXT)
     contexts = np.linspace(0, end, _CONTEXTS).astype(int).tolist()
     top = state.taken(end)
 

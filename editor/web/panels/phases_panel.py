@@ -12,6 +12,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import Lengths, prompt_at, sequence_dim, states_of, tokens_of_step
 from editor.kinds import Kind, too_close
 from editor.placement.kept import moved_ops
+from editor.placement.prompt_room import known_prompt
 from editor.text import human_bytes, human_seconds, off_by, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
@@ -20,7 +21,6 @@ from editor.web.panels.parts import basis_badge, kind_badge, length_fields, same
 from editor.web.view import colours_of, newest_lengths, plan_costs, step_of, tokens_run
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.longest import known_prompt
 from editor.workspace.phases import (
     OWN,
     PRESENT,

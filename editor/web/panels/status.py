@@ -12,6 +12,7 @@ from dash import html
 from editor.graph.required_sizes import most_positions
 from editor.graph.states import unit_of_rate
 from editor.kinds import too_close
+from editor.placement.state_memory import FAR_CONTEXT
 from editor.text import (
     human_bytes,
     human_rate,
@@ -25,7 +26,6 @@ from editor.web.panels.layout_figures import factor_of_rough
 from editor.web.panels.verdict import beyond_memory, headline, over_memory, too_long
 from editor.web.view import figures_of
 from editor.workspace.document import Document
-from editor.workspace.longest import FAR_CONTEXT
 
 _CLOSER = "Closer than such figures can tell: a profile or a benchmark can"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dash import html
@@ -257,10 +257,25 @@ def _by_policy(document: Document, layout: Layout | None) -> list[html.P]:
 
 
 def _measured_saving(document: Document, other: Placement, of_rate: bool) -> str | None:
-    """What another placement took beside the plan where both were measured alike: "" where it was not faster.
+    """What another placement took beside the plan where both were measured alike: "" where it was not surely faster.
 
     None: one of them was not measured.
     """
+    both = _measured_both(document, other, of_rate)
+    return None if both is None else both.words if both.is_sure else ""
+
+
+class _Both(NamedTuple):
+    """What another placement took beside the plan."""
+
+    words: str
+    gain: float
+    """Times that it is faster"""
+    is_sure: bool
+
+
+def _measured_both(document: Document, other: Placement, of_rate: bool) -> _Both | None:
+    """Measurements of another placement and of the plan; None where one of them was not measured, or not alike."""
     measured = Measured(document)
     mode = "throughput" if of_rate else measured.time_mode
     theirs, mine = (measured.run(one, mode) for one in (other, document.placement))
@@ -269,11 +284,31 @@ def _measured_saving(document: Document, other: Placement, of_rate: bool) -> str
     key, ends = ("throughput", "throughput_interval") if of_rate else ("median", "interval")
     here, there = theirs.figures.get(ends), mine.figures.get(ends)
     new, old = float(theirs.figures[key]), float(mine.figures[key])
-    is_faster = new > old if of_rate else new < old
-    if not here or not there or not is_faster or compare_medians(here, there, 2) == NO_DIFFERENCE:
-        return ""
+    gain = new / old if of_rate else old / new
     words = [human_rate(one) if of_rate else human_seconds(one) for one in (new, old)]
-    return " instead of ".join(words)
+    is_sure = False
+    if here and there and gain > 1:
+        is_sure = compare_medians(here, there, 2) != NO_DIFFERENCE
+    return _Both(" instead of ".join(words), gain, is_sure)
+
+
+_SEEMS_FASTER = 1.1
+"""Times by which the median of another plan is less, from which it is told though its runs vary too much to be sure"""
+
+
+def _seems_faster(document: Document, layout: Layout | None) -> list[html.P]:
+    """A line for the layout of a policy whose median is less, where the runs vary too much to be sure."""
+    of_rate = aims_at_throughput(document.placement.settings)
+    if layout is None or layout.placement is None or over_memory_mark(layout) is not None:
+        return []
+    both = _measured_both(document, layout.placement, of_rate)
+    if both is None or both.is_sure or both.gain < _SEEMS_FASTER:
+        return []
+    use = html.Button("Use", className="tool small", **{"data-layout-use": layout.name})
+    again = html.Button("measure longer", className="link", **{"data-command": "show-Benchmark"})
+    took = [f" took {both.words} ", kind_badge(Kind.MEASUREMENT)]
+    not_sure = ", but the runs vary too much to be sure: "
+    return [html.P([html.B(layout.name), *took, not_sure, again, ". ", use], className="hint wide")]
 
 
 _TO_TRY = 3
@@ -312,15 +347,17 @@ def hints_view(
         for each in wrong_types(document.placement)
     ]
     if not hints:
-        nor = f", nor “{of_policy.name}”" if of_policy and not policy else ""
+        seems = [] if policy else _seems_faster(document, of_policy)
+        nor = f", nor “{of_policy.name}”" if of_policy and not policy and not seems else ""
         words = (
-            f"Nothing faster was found with these devices: no single move{nor} (by {basis.kind}). "
+            f"{'No single move is faster' if seems else f'Nothing faster was found with these devices: no single move{nor}'} "
+            f"(by {basis.kind}). "
         )
         others = html.Button(
             "Compare layouts", className="tool small", **{"data-command": "show-Compare"}
         )
         said = html.P([words, others], className="hint wide")
-        return [outdated, *types, *policy, said, _if_taken(document)]
+        return [outdated, *types, *policy, *seems, said, _if_taken(document)]
     graph, rough = document.graph, bool(figures_of(document)["rough"])
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
@@ -343,7 +380,7 @@ def hints_view(
         fewer = [
             html.Span(
                 f"{'−' if change < 0 else '+'}{text}",
-                className="delta better" if change < 0 else "delta worse",
+                className="delta" if not worth else "delta better" if change < 0 else "delta worse",
             )
             for change, text in changes
         ]

@@ -22,8 +22,9 @@ from editor.kinds import Kind, by_factor, too_close, weakest
 from editor.placement.chosen_costs import OF_BUSY_PROFILE, left_out
 from editor.placement.costs import processors
 from editor.placement.energy import energy_of
+from editor.placement.prompt_room import known_prompt
 from editor.placement.remarks import wrong_types
-from editor.placement.state_memory import state_memory
+from editor.placement.state_memory import FAR_CONTEXT, state_memory
 from editor.placement.unsplit import ops_excluded, unsplit_lacks
 from editor.text import (
     human_bytes,
@@ -66,7 +67,7 @@ from editor.web.view import (
 from editor.workspace.contexts import context_of, is_at_sizes, lengths_of, of_run, of_sizes
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-from editor.workspace.longest import FAR_CONTEXT, NO_ROOM, has_longest, known_prompt
+from editor.workspace.longest import NO_ROOM, has_longest
 
 _NEAR = 1.1
 """Times a figure that was worked out, within which what was measured is not told beside it"""
@@ -149,7 +150,7 @@ def _beyond(document: Document, run: Run) -> str:
     full = [
         each.device
         for each in state_memory(document.placement)
-        if each.fits_until is not None and each.fits_until < lengths.before_last
+        if each.roomy_until is not None and each.roomy_until < lengths.before_last
     ]
     return joined(full)
 
@@ -224,10 +225,24 @@ def _fits(document: Document) -> list[Any]:
     """Up to which context the plan fits, and that it does not with what runtimes add; empty where neither is worth saying."""
     until, over = _fits_until(document), document.placement.run_memory.over_with_runtimes
     said: list[Any] = [] if until is None else [until]
+    if until is None and not over and (room := _room_of_prompt(document)):
+        said = [html.Span("fits", title=room)]
     if over:
         words = f"{', ' if said else ''}tight: {over} with what runtimes add"
         said.append(html.Span(words, className="warn", title=ADDED))
     return said
+
+
+def _room_of_prompt(document: Document) -> str:
+    """What a prompt at once needs of limited devices, where the plan is of one: "A: 58.35 MB of 60 MB"; else ""."""
+    if not states_of(document.graph) or not prompt_of_step(document.graph):
+        return ""
+    needed = memory_of(document)
+    return ", ".join(
+        f"{d.name}: {human_bytes(needed[d.name])} of {d.limit_text}"
+        for d in document.placement.used_devices
+        if d.memory is not None
+    )
 
 
 def _fits_until(document: Document) -> html.Button | None:
@@ -332,6 +347,8 @@ def _said(document: Document) -> list[Any]:
         figures = now.run.figures
         where = "" if now.at else f" {of_run(now.run)}"
         tokens = f"{rate(figures['throughput'])} tokens/s{where}; "
+        if first := figures.get("first_token"):
+            tokens = f"{human_seconds(first)} to the first token, {tokens}"
         said, unit = tokens if figures["mode"] == "tokens" else "", unit_of_rate(document.graph)
         if figures["mode"] == "throughput" and unit == TOKENS_PER_SECOND:
             said = f"with {pluralize(int(figures['requests']), 'sequence')} in flight; "
@@ -364,8 +381,8 @@ def _said(document: Document) -> list[Any]:
         lead = "not measured"
         if document.placement.uses_planned:
             lead = f"whether a split pays is not known, as {_absent(document)}"
-        told = f"{lead}. {doubt_in_full(document)} "
-        compared, untold = [told, way_to_better_costs(document)], ""
+        told = f": {lead}. {doubt_in_full(document)}"
+        compared, untold = [way_to_better_costs(document), told], ""  # what helps is never cut off
     placement = document.placement
     if placement.settings.policy == "pipeline" and compared and not placement.uses_planned:
         untold = ""  # it has a remark of its own, too
@@ -451,9 +468,9 @@ def _beside_unsplit_worked_out(document: Document) -> list[Any]:
     kind = weakest([basis, unsplit.basis]).kind
     return [
         f"{kind.participle} ",
-        # A gain that rests on assumed speeds is no news to shout.
+        # A gain that nothing was run for is no news to shout.
         by_factor(ratio)
-        if (now["rough"] or besides) and ratio <= 1
+        if (kind is Kind.ESTIMATE or besides) and ratio <= 1
         else html.Span(by_factor(ratio), className=f"delta {tone}"),
         f" than {what} ({figure})",
         f"; each takes {in_words(each, bool(now['rough']))}" if many and each else "",
@@ -561,7 +578,7 @@ def _headline(now: Headline, doubtful: Any) -> html.Div:
 
 def beyond_memory(now: Headline) -> html.Span:
     """Stands beside a measurement of more tokens than the plan has room for."""
-    why = f"Measured {of_run(now.run)}; its memory is full before that, by estimate"
+    why = f"Measured {of_run(now.run)}; with what its runtime adds, its memory is full before that, by estimate"
     return html.Span(f"beyond the memory of {now.beyond}", className="noisy", title=why)
 
 
