@@ -13,8 +13,6 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.execution.cut import open_submodels
@@ -26,7 +24,7 @@ from editor.graph.graph import Graph
 from editor.graph.states import states_of
 from editor.groups import grouped
 from editor.placement.placement import Placement
-from editor.placement.prompt_room import prompt_in_words
+from editor.placement.prompt_room import known_prompt, prompt_in_words
 from editor.placement.state_memory import content_of, extra_weights, state_memory
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
@@ -181,11 +179,8 @@ def _parts(placement: Placement, prefix: str) -> list[_Part]:
     for number, model in enumerate(models):
         subgraph = placement.subgraphs[int(model.label.rpartition(" ")[2])]
         device, is_last = placement.by_name[subgraph.device], number == len(models) - 1
-        ops = int(
-            np.isin(placement.division.subgraph_of_op[placement.placed_ops], subgraph.id).sum()
-        )
         name = f"{prefix}_{number}"
-        parts.append(_Part(name, model, device, content_of(subgraph), ops, is_last))
+        parts.append(_Part(name, model, device, content_of(subgraph), subgraph.size, is_last))
     return parts
 
 
@@ -211,8 +206,6 @@ def limits(placement: Placement, prompt: Placement | None = None) -> str:
     """Which lengths of the configuration are shorter in the folder, and which prompt fits; "" where nothing limits them."""
     lengths = _limited(placement, prompt)
     at_once = prompt_in_words(placement) if prompt is None else ""
-    if lengths and prompt is None and not at_once:
-        at_once = "a long prompt, which runs at once, may need more"
     return "; ".join(filter(None, (lengths, at_once)))
 
 
@@ -231,9 +224,11 @@ def _limited(placement: Placement, prompt: Placement | None) -> str:
     names = _limit(config, tokens)
     if not names:
         return ""
+    is_open = prompt is None and known_prompt(placement) is None
+    at_once = "; a long prompt, which runs at once, may need more" if is_open else ""
     return (
         f"{joined(names)} of {CONFIG} {'is' if len(names) == 1 else 'are'} limited to {pluralize(tokens, 'token')}, at which "
-        f"the memory of {device} is full (estimate)"
+        f"the memory of {device} is full (estimate){at_once}"
     )
 
 

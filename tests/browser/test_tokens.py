@@ -566,6 +566,10 @@ def test_the_longest_context_is_found_by_a_button(
     page.wait_for_url(f"**/d/{document}")
     says(page.locator("#sizes-open"), "1 token after 127")
     expect(page.locator("#undo")).to_be_disabled()  # here it came from nowhere
+    ready(page)
+    page.keyboard.press("Control+y")
+    page.wait_for_url(longest)
+    expect(page.locator("#undo")).to_have_attribute("title", f"{back} (Ctrl+Z)")
 
 
 def test_sizes_that_fit_nowhere_open_in_red(page: Page, server: Server, tmp_path: Path) -> None:

@@ -302,13 +302,19 @@ def test_a_figure_says_what_it_leaves_out_and_what_it_assumes(
 ) -> None:
     """800 us and "0 B moved", behind a link of 320 MB/s and 1 ms, with the same invisible peaks for every NPU."""
     words = "host input and output not counted, speed and link of NPU assumed"
-    lines = tuple(each[0].upper() + each[1:] for each in words.split(", "))
+    lines = (
+        "Host input and output not counted (",
+        "Speed and link of NPU assumed",
+        "No fusion on NPU: up to ",
+    )
     assert "not counted" not in verdict_of(document), "all in host memory"
     model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
     planned = state.open(OpenRequest(model, "HETERO:NPU,CPU"))
     for line in lines:
         assert line in verdict_of(planned) and line not in status_of(planned), "said once"
-    assert "2 assumptions" in verdict_of(planned), "not split: nothing is started a second time"
+    assert "3 assumptions" in verdict_of(planned), "not split: nothing is started a second time"
+    assert re.search(r"not counted \(606\.\d kB, about [\d.]+ [mµ]s\)", verdict_of(planned))
+    assert "less where it runs Clip and Add within the ops before them" in verdict_of(planned)
     assert re.search(r"\babout (?:[1-9]\d?0?|[1-9]\.[1-9]) [mµ]s", verdict_of(planned)), (
         "more digits would be invented"
     )
@@ -372,6 +378,13 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
         figures = {"mode": "latency", "estimated": False, "median": seconds, "interval": ends}
         planned.keep_run(figures, "", placement)
     assert " took 3 ms instead of 4 ms " in suggested(), "measured figures go before costs"
+    unsure = {**figures, "interval": [0.0025, 0.0045]}
+    planned.keep_run(unsure, "", layout.placement)
+    line = suggested()
+    assert "B('least latency'), ' took 3 ms instead of 4 ms ', " in line
+    assert "data-layout-use" in line
+    assert "', but the runs vary too much to be sure: '" in line and "measure longer" in line
+    assert "No single move is faster (by estimate)" in line and "Nothing faster" not in line
     slower = {**figures, "median": 0.005, "interval": [0.0048, 0.0052]}
     planned.keep_run(slower, "", layout.placement)
     assert "data-layout-use" not in suggested(), "a measurement says that it is not better"

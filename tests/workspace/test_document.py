@@ -28,7 +28,7 @@ from editor.web.panels.devices import outcome
 from editor.web.panels.inspector import plan
 from editor.web.panels.tables import transfer_rows
 from editor.web.tasks import TaskRegistry
-from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
+from editor.web.view import costs_value, layout_costs, op_costs, price_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import BY_OPENVINO, differing, same_plan
@@ -373,8 +373,10 @@ def test_the_load_of_the_devices_and_what_a_split_adds_are_the_latency_of_the_st
     load = sum(float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] for number, unit in shown)
     used = sum(count > 0 for count in document.placement.op_counts.values())
     assert len(shown) == used and load == pytest.approx(price.compute, rel=0.01)
-    predicted, _ = predicted_of(document)
-    assert predicted == pytest.approx(load + price.transfers + price.launches, rel=0.01)
+    whole, _ = price_of(document)
+    assert whole is not None and whole.total == pytest.approx(
+        load + price.transfers + price.launches, rel=0.01
+    )
 
 
 def test_the_order_of_devices_is_no_other_table(mobilenet: Graph, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import editor
 from editor.errors import Cancelled, EditorError
 from editor.graph.dimension_meanings import context_dim
 from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.states import Lengths
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import pin_to_affinity
 from editor.placement.prompt_room import known_prompt, longest_prompt
@@ -25,6 +26,7 @@ from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.verdict import over_memory, verdict
 from editor.workspace.document import Document
 from editor.workspace.longest import has_longest
+from editor.workspace.phases import NoPhasesError
 
 
 def _open(state: AppState, folder: Path, *memory: int | None) -> Document:
@@ -137,6 +139,8 @@ def test_the_longest_prompt_has_room_as_the_plan_is_and_a_longer_one_has_none(
     until = full_at(document.placement)
     said = f"fits up to about {until:,} tokens, a prompt of {tokens:,} at once"
     assert said in str(verdict(document))
+    (report,) = document.plan.export("html", tmp_path / "report")
+    assert f"A prompt of up to about {tokens:,} tokens fits at once." in report.read_text()
 
     def has_room(prompt: int) -> bool:
         sizes = {"sequence_length": prompt, "past_sequence_length": 0}
@@ -144,6 +148,13 @@ def test_the_longest_prompt_has_room_as_the_plan_is_and_a_longer_one_has_none(
         return pin_to_affinity(resized, document.placement.affinity).run_memory.has_room
 
     assert has_room(tokens) and not has_room(int(1.05 * tokens) + 1)
+    with state.tasks.begin(document.id, "Placing") as task:
+        for asked in (2 * tokens, 3 * tokens):
+            try:
+                shorter = state.phases(document, Lengths(asked, 8), task).shorter
+            except NoPhasesError as error:
+                shorter = error.shorter
+            assert shorter == tokens, "one number, whatever was asked for"
 
 
 def test_no_prompt_has_room_where_a_token_has_none(state: AppState, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.kept import moved_ops
 from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
+from editor.web.callbacks.opening import at_longest_context
 from editor.web.open_request import OpenRequest
 from editor.web.panels.devices import history_list
 from editor.web.panels.verdict import over_memory, verdict
@@ -138,9 +139,9 @@ def test_sizes_that_fit_nowhere_open_with_a_plan_that_is_marked(tmp_path: Path) 
         assert not moved_ops(longer.placement, first.placement.affinity), "the split is kept"
         said = str(verdict(longer))
         assert "'longest-context'" in said and "policy-memory" not in said, "it was just tried"
-        assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes; ")
+        assert state.greeting(longer.id).startswith("No plan fits within memory at these sizes: ")
         with state.tasks.begin(longer.id, "Looking") as task:
-            longest = state.at_longest_context(longer, task)
+            longest = at_longest_context(state, longer, task)
         assert not longest.placement.settings.pins and not over_memory(longest)
         assert "Without the pins" not in state.greeting(longest.id), "the pins were not a person's"
         with pytest.raises(EditorError, match="does not fit into the memory"):

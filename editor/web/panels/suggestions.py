@@ -327,6 +327,7 @@ def hints_view(
     """
     basis = plan_costs(document)[1]
     policy = _by_policy(document, of_policy)
+    seems = [] if policy else _seems_faster(document, of_policy)
     worth = [hint for hint in hints if hint.tells(basis)]
     outdated = html.Div(
         [
@@ -347,7 +348,6 @@ def hints_view(
         for each in wrong_types(document.placement)
     ]
     if not hints:
-        seems = [] if policy else _seems_faster(document, of_policy)
         nor = f", nor “{of_policy.name}”" if of_policy and not policy and not seems else ""
         words = (
             f"{'No single move is faster' if seems else f'Nothing faster was found with these devices: no single move{nor}'} "

@@ -147,11 +147,13 @@ def _beyond(document: Document, run: Run) -> str:
     lengths = lengths_of(run)
     if lengths is None or over_memory(document):
         return ""
-    full = [
-        each.device
-        for each in state_memory(document.placement)
-        if each.roomy_until is not None and each.roomy_until < lengths.before_last
-    ]
+    full = []
+    for each in state_memory(document.placement):
+        roomy, until = each.roomy_until, each.fits_until
+        if roomy is not None and roomy >= each.context:  # less is said of the plan itself
+            until = roomy
+        if until is not None and until < lengths.before_last:
+            full.append(each.device)
     return joined(full)
 
 
