@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from editor.kinds import Basis, Kind, too_close
 from editor.placement.costs import seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.energy import energy_of
+from editor.placement.fallbacks import Hint
 from editor.text import human_joules, human_seconds, rough_rate
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
@@ -43,6 +45,7 @@ from editor.web.panels.verdict import verdict
 from editor.web.runs import _progress, follow_run
 from editor.web.view import figures_of, measured_run, plan_costs
 from editor.workspace.document import Document
+from editor.workspace.layouts import differing
 
 _PEAKS = {"peakCompute": "200 GFLOPS", "peakDramBw": "20 GB/s"}
 
@@ -373,6 +376,10 @@ def test_a_policy_that_is_better_is_suggested(state: AppState) -> None:
     assert "Without your 2 pins, " in line and "data-layout-use" in line
     layout = planned.layout(layout_of_policy(planned))
     assert layout is not None and layout.placement is not None
+    moved = tuple(differing(planned.placement, layout.placement))
+    same = Hint(planned.graph.tensor_names[-1], moved, "fast", 1e-3, 0, 0, True, before=2e-3)
+    assert "'Move '" not in str(hints_view(planned, [same], "", layout)), "it is told once"
+    assert "'Move '" in str(hints_view(planned, [replace(same, ops=moved[1:])], "", layout))
     for seconds, placement in ((0.004, planned.placement), (0.003, layout.placement)):
         ends = [0.9 * seconds, 1.1 * seconds]
         figures = {"mode": "latency", "estimated": False, "median": seconds, "interval": ends}

@@ -90,16 +90,17 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
             ["Each token", html.Br(), f"at {phases.lengths.context} tokens of context"],
             title="The mean of the first and the last step of one token",
         ),
-        html.Th("State moves", title="Once, from where the prompt leaves it"),
-        html.Th(
-            "Weights kept twice",
-            title="Of subgraphs that only the prompt has; those that both phases have alike are kept once",
-        ),
         html.Th(
             "Peak memory",
             title="What either phase needs at most, estimated, without what runtimes add",
         ),
     ]
+    if is_apart := any(_between(each) for each, _ in phases.rows_with_present):
+        means = (
+            "The state moves once, from where the prompt leaves it; weights of subgraphs that only the prompt has are kept "
+            "beside those of the tokens"
+        )
+        head.insert(3, html.Th("Between the phases", title=means))
     new = phases.lengths.new
     further = f" and {new - 1:,} times a token" if new > 1 else ""
     head.append(
@@ -134,6 +135,7 @@ def phases_view(document: Document, phases: Phases) -> list[Any]:
                         else _use(document, phases, each.name, elsewhere),
                         run,
                         PRESENT if is_present else _BEFORE,
+                        is_apart,
                     )
                     for (each, same), run in zip(rows, runs, strict=True)
                 ]
@@ -416,6 +418,13 @@ def _on_each(sizes: Mapping[str, int]) -> str:
     return ", ".join(each.replace(" ", "\u00a0") for each in said)
 
 
+def _between(choice: PhaseChoice) -> str:
+    """What the phases of a way do not share: "state in 1.2 ms; 8 MB on A twice"; "" for nothing."""
+    moved = f"state in {choice.in_words(choice.handover)}" if choice.handover else ""
+    twice = _on_each(choice.extra_weights)
+    return "; ".join(filter(None, (moved, f"{twice} twice" if twice else "")))
+
+
 def _row(
     choice: PhaseChoice,
     same: Sequence[str],
@@ -423,11 +432,13 @@ def _row(
     use: Any,
     measured: _Measured | None,
     present: str,
+    is_apart: bool,
 ) -> html.Tr:
     """A way to place the phases, with the names of the others that come to the same, and what makes it the plan.
 
     Args:
         present: what the plan is called that the ways were found for.
+        is_apart: whether there is a column of what the phases do not share.
     """
     shown = PRESENT if PRESENT in same else choice.name
     also = same_as({each: each for each in (choice.name, *same) if each != shown})
@@ -437,8 +448,7 @@ def _row(
     name = html.Td([html.B(shown) if is_chosen else shown, also, tight])
     if choice.problem:
         words = f"Does not fit: {choice.problem}."
-        return html.Tr([name, html.Td(words, colSpan=7, className="reason lines")])
-    extra, peaks = map(_on_each, (choice.extra_weights, choice.peaks))
+        return html.Tr([name, html.Td(words, colSpan=5 + is_apart, className="reason lines")])
     first, token, answer = (
         choice.in_words(each) for each in (choice.first_token, choice.token, choice.answer)
     )
@@ -454,9 +464,8 @@ def _row(
             name,
             html.Td(cells[0]),
             html.Td(cells[1]),
-            html.Td(choice.in_words(choice.handover) if choice.handover else "no"),
-            html.Td(extra or "none"),
-            html.Td(peaks),
+            html.Td(_between(choice) or "nothing", className="by-device") if is_apart else None,
+            html.Td(_on_each(choice.peaks), className="by-device"),
             html.Td(cells[2]),
             html.Td(use),
         ]

@@ -328,6 +328,9 @@ def hints_view(
     basis = plan_costs(document)[1]
     policy = _by_policy(document, of_policy)
     seems = [] if policy else _seems_faster(document, of_policy)
+    if policy:
+        hints = [hint for hint in hints if not _is_same(document, hint, of_policy)]
+    told = bool(policy)
     worth = [hint for hint in hints if hint.tells(basis)]
     outdated = html.Div(
         [
@@ -347,6 +350,8 @@ def hints_view(
         html.P([f"{each.text}. ", plan_as_button(each.number, each.device.name, each.plan_as)])
         for each in wrong_types(document.placement)
     ]
+    if not hints and told:
+        return [outdated, *types, *policy, _if_taken(document)]
     if not hints:
         nor = f", nor “{of_policy.name}”" if of_policy and not policy and not seems else ""
         words = (
@@ -461,6 +466,17 @@ def _if_taken(document: Document) -> html.P | None:
     )
 
 
+def _is_same(document: Document, hint: Hint, layout: Layout | None) -> bool:
+    """Whether a hint moves what a layout of a policy has elsewhere: it is told once."""
+    if layout is None or layout.placement is None:
+        return False
+    here, there = document.placement.assignment.device, layout.placement
+    moved = {op for op in hint.ops if document.devices[here[op]].name != hint.device}
+    return moved == set(differing(document.placement, there)) and all(
+        there.devices[d].name == hint.device for d in there.device_of_op[sorted(moved)]
+    )
+
+
 def _cause(placement: Placement, hint: Hint) -> str:
     """The rules or pins that separate the ends of a hint's tensor; else the op before the switch, and how often."""
     graph = placement.graph
@@ -472,7 +488,7 @@ def _cause(placement: Placement, hint: Hint) -> str:
         more = f" and {len(pinned) - 1} more" if len(pinned) > 1 else ""
         return f"caused by your pin of {graph.display_name(pinned[0])}{more}"
     if op < 0:
-        return f"the switch after input {hint.tensor}"
+        return f"ends the switch after input {hint.tensor}"
     scopes = scopes_of(graph)
     block = scopes.scopes[scopes.of_op[op]] if op in scopes.of_op else None
     where = f" in {block.label}" if block is not None and block.label else ""
@@ -481,7 +497,7 @@ def _cause(placement: Placement, hint: Hint) -> str:
     if others < 1:
         others, what = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1, "block"
     more = f", and in {pluralize(others, f'more {what}')}" if others > 0 else ""
-    return f"the switch after {graph.op_types[op]}{where}{more}"
+    return f"ends the switch after {graph.op_types[op]}{where}{more}"
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:
