@@ -238,8 +238,14 @@ def test_a_rate_that_seems_to_contradict_the_latency_is_explained(
 ) -> None:
     result = replace(unsplit, total=spread(0.00115), throughput=throughput, mode=mode)
     assert result.explained_rate == said
-    view = texts(result_view(replace(result, mode="latency"), {"A": "#000000", "B": "#ffffff"}))
+    colours = {"A": "#000000", "B": "#ffffff"}
+    view = texts(result_view(replace(result, mode="latency"), colours))
     assert said in view
+    alone = replace(unsplit.baselines[0], time=spread(0.00115), throughput=throughput)
+    beside = replace(
+        unsplit, mode="latency", baselines=(alone,), throughput=1 / unsplit.total.median
+    )
+    assert said in texts(result_view(beside, colours))
 
 
 def test_an_unsplit_model_that_does_not_fit_is_said_so_wherever_it_stands(

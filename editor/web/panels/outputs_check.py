@@ -83,7 +83,11 @@ def baseline_card(result: BenchmarkResult, baseline: Baseline) -> html.Div:
     large = rate_of(baseline.throughput or 0) if many else [html.B(median)]
     ratio = "" if result.estimated and not baseline.lacks else result.ratio_to(baseline)
     sure = [time.precision] if time.count > 1 else []
-    small = [baseline.interval, f"median {median} a request"] if many else [*sure, baseline.rate]
+    small = (
+        [baseline.interval, f"median {median} a request"]
+        if many
+        else [*sure, baseline.explained_rate]
+    )
     return card(
         title,
         [*large, kind_badge(Kind.MEASUREMENT)],
