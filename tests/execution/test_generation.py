@@ -286,6 +286,7 @@ def test_the_folder_for_genai_gives_the_same_tokens(kind: str, tmp_path: Path) -
         "part_0.onnx",
         "part_1.onnx",
         "genai_config.json",
+        "README.md",
         "tokenizer.json",
     ]
 
