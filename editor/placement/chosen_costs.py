@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from editor.devices.device import Device
-from editor.graph.graph import Graph
+from editor.graph.graph import Bools, Graph, Ints, cached_per_graph
+from editor.graph.states import states_of
 from editor.kinds import Basis
 from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs, peaks_of, streamed_bytes
@@ -92,17 +93,32 @@ def ends_counted(placement: Placement, costs: Costs) -> bool:
 
 
 def _ends(placement: Placement) -> str:
-    """What the inputs and outputs of the model take over the links that do not count them: " (602.1 kB, about 130 µs)"."""
+    """What the inputs and outputs of the model take over the links that do not count them: " (602.1 kB, about 130 µs)".
+
+    States are none of these: they stay where they are between steps.
+    """
     graph, size, seconds = placement.graph, 0, 0.0
+    states = {
+        graph.tensor_index[name]
+        for state in states_of(graph)
+        for name in (state.input, state.output)
+        if name in graph.tensor_index
+    }
     for d in placement.used_numbers:
         device, peaks = placement.devices[d], peaks_of(placement.devices[d])
         if not np.isfinite(peaks.bandwidth) or (device.link and device.link.ends):
             continue
-        here = set(np.flatnonzero(placement.assignment.device == d).tolist())
         crossing = [
-            t for t in graph.inputs.tolist() if here.intersection(graph.readers[t].tolist())
+            t
+            for t in set(graph.inputs.tolist()) - states
+            if (placement.assignment.device[graph.readers[t]] == d).any()
         ]
-        crossing += [t for t in graph.outputs.tolist() if int(graph.tensor_producer[t]) in here]
+        crossing += [
+            t
+            for t in set(graph.outputs.tolist()) - states
+            if (maker := int(graph.tensor_producer[t])) >= 0
+            and placement.assignment.device[maker] == d
+        ]
         moved = int(np.maximum(graph.tensor_bytes[crossing], 0).sum()) if crossing else 0
         size += moved
         seconds += len(crossing) * peaks.latency + moved / peaks.bandwidth
@@ -129,28 +145,31 @@ _MUCH = 0.05
 """Share of a run from which it is told"""
 
 
+@cached_per_graph
+def _is_fused(graph: Graph) -> Bools:
+    return np.array([op_type in _FUSED for op_type in graph.op_types], bool)
+
+
+def _after_an_op(graph: Graph, device: Ints) -> Bools:
+    """[op] whether it reads what another op of its device makes."""
+    read, reader = graph.op_reads.values, graph.op_reads.row_of_value
+    maker = np.where(read >= 0, graph.tensor_producer[read], -1)
+    here = (maker >= 0) & (device[maker] == device[reader])
+    return np.bincount(reader[here], minlength=len(graph)) > 0
+
+
 def unfused(placement: Placement, costs: Costs) -> Iterator[str]:
     """Yields, of accelerators whose ops are estimated one by one, what these may take less where they are fused."""
-    graph, device, whole = (
-        placement.graph,
-        placement.assignment.device,
-        placement.price(costs).total,
-    )
+    graph, device = placement.graph, placement.assignment.device
+    made_here, whole = _after_an_op(graph, device), placement.price(costs).total
     for d in sorted(placement.used_numbers):
         is_profiled = bool(costs.profiled) and costs.profiled[d]
         if is_profiled or not np.isfinite(peaks_of(placement.devices[d]).bandwidth):
             continue
-        fused = [
-            op
-            for op in placement.placed_ops.tolist()
-            if device[op] == d
-            and graph.op_types[op] in _FUSED
-            and any(
-                device[graph.tensor_producer[t]] == d
-                for t in graph.op_reads[op].tolist()
-                if t >= 0 and graph.tensor_producer[t] >= 0
-            )
-        ]
+        placed = placement.placed_ops
+        fused = placed[
+            (device[placed] == d) & _is_fused(graph)[placed] & made_here[placed]
+        ].tolist()
         seconds = float(costs.op[fused, d].sum()) if fused else 0.0
         if seconds > _MUCH * whole:
             types = Counter(graph.op_types[op] for op in fused).most_common(2)

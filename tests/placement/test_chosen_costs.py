@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import ROOT
+from decoders import plain_decoder
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -19,7 +21,7 @@ from editor.graph.flops import op_traffic
 from editor.graph.graph import Graph
 from editor.kinds import Kind, too_close
 from editor.placement.chosen_costs import costs_of_plan, left_out
-from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.device_profile import DeviceProfile, costs_of, save_profile
 
 
 @pytest.mark.parametrize(
@@ -218,3 +220,22 @@ def test_an_embedding_takes_the_time_of_its_rows_and_not_of_the_table(tmp_path: 
     assert moved["Gather"] == 8 * 8 + 2 * 8 * 64 * 4
     assert moved["Slice"] == 2 * 64 * 4 + 2 * 8
     assert moved["Relu"] == 2 * 64 * 4
+
+
+def test_states_of_a_language_model_are_no_host_input(tmp_path: Path) -> None:
+    """They stay where they are: at 4,000 tokens of context they are most of what a step reads."""
+    path = plain_decoder(tmp_path / "decoder.onnx")
+    table = [{"name": "Card", "backendName": "CUDA"}, {"name": "CPU", "backendName": "CPU"}]
+
+    def counted(past: int) -> str:
+        sizes = {"batch": 1, "sequence_length": 1, "past_sequence_length": past}
+        placement = editor.partition(editor.load_model(path, sizes), table).placement
+        said = left_out(
+            placement, costs_of(placement.graph, placement.devices, "estimate"), values=True
+        )
+        (line,) = (each for each in said if each.startswith("host input and output not counted ("))
+        return line
+
+    size = re.compile(r"\(([\d.]+) (k?B), about ")
+    few, many = (size.search(counted(past)) for past in (8, 4000))
+    assert few and many and float(many[1]) < 64 and many[2] == "kB", "ids, mask and logits"

@@ -260,7 +260,7 @@ def test_what_it_would_bring_if_the_first_device_took_what_it_refuses(tmp_path: 
     said = str(hints_view(document, []))
     assert len(document.placement.subgraphs) > 1 and took != before
     assert f"' took Gemm, a run would take {took} instead of {before} '" in said.replace('"', "'")
-    assert "', in 1 subgraph: why it does not stands below.'" in said.replace('"', "'")
+    assert "', in 1 subgraph. The table below says why it does not.'" in said.replace('"', "'")
     slow = opened(graph, tmp_path, [{**npu, "peakCompute": "1 GFLOPS"}, {**cpu, **speeds}])
     slow.set_automatic("optimal", {}, "minimal")
     assert "took Gemm" not in str(hints_view(slow, [])), "it would be slower there"

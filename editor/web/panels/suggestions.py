@@ -459,7 +459,7 @@ def _if_taken(document: Document) -> html.P | None:
             html.B(found[0].wanted),
             f" took {what}, a run would take {words[0]} instead of {words[1]} ",
             basis_badge(basis),
-            f", in {pluralize(then.subgraphs, 'subgraph')}: why it does not stands below.",
+            f", in {pluralize(then.subgraphs, 'subgraph')}. The table below says why it does not.",
         ],
         className="hint wide",
         id="hints-taken",
