@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from time import perf_counter
@@ -363,7 +364,9 @@ def _shorter(
             return False
         return not found.chosen.tight
 
-    own = longest_prompt(plan, load, should_stop)
+    own = 0
+    with suppress(EditorError):
+        own = longest_prompt(plan, load, should_stop)
     if 0 < own < lengths.prompt and fits(own):
         return own
     low, high, until = 0, lengths.prompt, perf_counter() + _SHORTER_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,12 @@ def register(app: Dash, state: AppState) -> None:
                 phases = state.phased.get(document)
                 plan = plan_in_use(document, phases)
                 if what.endswith((":genai", ":html")) and tells_prompt(document.placement):
-                    await state.long_work.run(
-                        longest_prompt, document.placement, state.loader(document)
-                    )
+                    with suppress(
+                        EditorError
+                    ):  # sizes of a prompt cannot be read: nothing is told of it
+                        await state.long_work.run(
+                            longest_prompt, document.placement, state.loader(document)
+                        )
                 content = (
                     _plan_of(phases, document)
                     if what == "phases"

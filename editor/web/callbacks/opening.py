@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -244,7 +245,8 @@ def at_longest_context(state: AppState, document: Document, task: Task) -> Docum
     prompt = None
     if sequence_dim(resized.graph):
         task.step(0, 1, "Looking for the longest prompt at once")
-        prompt = longest_prompt(resized.placement, state.loader(resized), task.should_stop)
+        with suppress(EditorError):  # sizes of a prompt cannot be read: nothing is told of it
+            prompt = longest_prompt(resized.placement, state.loader(resized), task.should_stop)
     said = found.in_words(wanted, prompt)
     state.greet(resized.id, f"{said} {state.greeting(resized.id)}".rstrip(), document)
     return resized
